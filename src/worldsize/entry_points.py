@@ -34,7 +34,8 @@ class ExternalPart(NamedTuple):
     where: str | None = None
 
     def load(self, needed: Sequence[str] = ()) -> Any:
-        """Return the object that a package provides under this name; None if no package does.
+        """Import and return the object that an installed package provides for this part, by its entry point; None if no
+        package does.
 
         Raise `error` if two packages provide the name, if the object cannot be loaded, regardless of what that raises,
         or if it lacks an attribute in `needed`.
@@ -57,10 +58,11 @@ class ExternalPart(NamedTuple):
     def call(
         self, function: str, make: Callable[[], Any], is_right: Callable[[Any], bool] | None = None, wanted: str = ""
     ) -> Any:
-        """Call `make`, code of the package, and return its result. `function` is its name in messages.
+        """Call `make`, a function of the package that provides this part, and return its result. `function` is the
+        function's name in error messages.
 
-        Raise `error` if it raises an exception that is no error of worldsize's, or if `is_right` rejects the result,
-        which should be `wanted`.
+        Raise `error` if `make` raises an exception that is no error of worldsize's, or if `is_right` rejects the
+        result, which should be `wanted`.
         """
         try:
             made = make()
@@ -74,14 +76,15 @@ class ExternalPart(NamedTuple):
         return made
 
     def problem(self, what: str) -> WorldsizeError:
-        """Return the error with the text `what` about the part and its packages."""
+        """Return an exception of the class `error` whose text names this part and the packages that provide it,
+        followed by `what`."""
         packages = " and ".join(map(_package_text, self._found()))
         whose = f" of {packages}" if packages else ""
         return self.error(f"{self.what} {self.name}{whose} {what}", self.where)
 
     def _failure(self, what: str, cause: BaseException) -> WorldsizeError:
-        """Return the error for an exception that a package's code raised. Raise KeyboardInterrupt again if the
-        exception is one."""
+        """Return the exception that reports `cause`, an exception that the code of a package raised while `what`
+        happened. Raise `cause` itself again if it is a KeyboardInterrupt."""
         if isinstance(cause, KeyboardInterrupt):
             raise cause
         return self.problem(f"{what}: {error_text(cause)}")
@@ -91,7 +94,8 @@ class ExternalPart(NamedTuple):
 
 
 def entry_point_names(group: str) -> tuple[str, ...]:
-    """Return the names under which installed packages provide parts of this group, each once."""
+    """Return the names of the entry points that installed packages provide in `group`, such as the computes or
+    launchers, each once."""
     return tuple(dict.fromkeys(point.name for point in _entry_points(group, tuple(sys.path))))
 
 
@@ -103,14 +107,16 @@ def _value_text(value: object) -> str:
 
 
 def _package_text(point: EntryPoint) -> str:
-    """Return the name and version of the package, and the object: `toy-compute 1.0 (toy_compute.module)`."""
+    """Return the name and version of the package that provides an entry point, and the object: `toy-compute 1.0
+    (toy_compute.module)`; the object alone if the package is unknown."""
     package = point.dist
     return f"{package.name} {package.version} ({point.value})" if package is not None else point.value
 
 
 @lru_cache
 def _entry_points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Return the entry points of the group whose names can be used in a file and in a path."""
+    """Return the entry points that installed packages provide in `group` and whose names can be used in a file and in a
+    path. `path` is `sys.path`, so that the result is cached for it."""
     from importlib.metadata import entry_points
 
     return tuple(point for point in entry_points(group=group) if _NAME.fullmatch(point.name))

@@ -116,7 +116,7 @@ class RunFailed(WorldsizeError):
 
 
 def error_text(cause: BaseException) -> str:
-    """Return the text of any exception in one line, its class first, with at most 500 characters of its message."""
+    """Return the exception `cause` as text on one line: its class, then at most 500 characters of its message."""
     try:
         said = " ".join(str(cause).split())
     except Exception as second:  # noqa: BLE001  the author's own __str__ may raise anything

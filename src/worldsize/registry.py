@@ -31,9 +31,9 @@ MISSING = "is not part of this installation of worldsize"
 
 
 def load_module(name: str, what: str) -> ModuleType:
-    """Import and return the module of this name below `worldsize`, or of a full name that begins with `worldsize_`.
-    Raise ConfigError, which names `what`, if this installation does not contain it. Raise the errors that the module
-    itself raises."""
+    """Import and return the module `name` below `worldsize`, such as "wings.azure.mappings", or of a full name that
+    begins with `worldsize_`. Raise ConfigError, which states that `what` is not part of this installation, if the
+    module does not exist. Raise the errors that the module itself raises."""
     module = find_module(name)
     if module is None:
         raise missing_error(what)
@@ -41,12 +41,13 @@ def load_module(name: str, what: str) -> ModuleType:
 
 
 def missing_error(what: str) -> ConfigError:
-    """Return the error for a part, `what`, that this installation does not contain."""
+    """Return the ConfigError which states that the part `what` is not part of this installation of worldsize."""
     return ConfigError(f"{what} {MISSING}", None, "pip install worldsize")
 
 
 def find_module(name: str) -> ModuleType | None:
-    """Import and return the module as `load_module` does; None if this installation does not contain it."""
+    """Import and return the module `name`, as `load_module` does; None if this installation does not contain it. Raise
+    the errors that the module itself raises."""
     full = name if name.startswith("worldsize_") else "worldsize." + name
     try:
         return __import__(full, fromlist=("__name__",))
@@ -57,14 +58,15 @@ def find_module(name: str) -> ModuleType | None:
 
 
 def load_name(homes: Mapping[str, str], name: str, package: str) -> Any:
-    """Return the object that `package` calls `name`: an attribute of the module in `homes`, which is named below
-    `worldsize`. Raise AttributeError for an unknown name, and ConfigError if its wing is not installed."""
+    """Return the object that scripts import from `package` as `name`. `homes` maps each name to the module below
+    `worldsize` that has it as an attribute. Raise AttributeError for an unknown name, and ConfigError if the module is
+    not installed."""
     if name not in homes:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     return getattr(load_module(homes[name], f"{package}.{name}"), name)
 
 
 def source_file(*names: str) -> str:
-    """Return the path of a file or folder of the package `worldsize`. It cannot be used on a node, whose package is a
-    single file."""
+    """Return the path of the file or folder `names` (path components) in the installed package `worldsize`. It cannot
+    be used on a node, whose package is a single file."""
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), *names)

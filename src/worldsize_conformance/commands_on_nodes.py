@@ -18,7 +18,8 @@ from worldsize_conformance.place import Place
 
 
 def running(place: Place, world: str, **keys: object) -> str:
-    """Return a run whose ranks have started."""
+    """Submit a job of the size `world` that sleeps for two minutes, and wait until all its ranks have started. Return
+    the run's id. `keys` are further keys of the job."""
     place.job("touch outputs/up-$RANK; sleep 120", world, **keys)
     run = place.submit("job.yml")
     nodes, _, each = world.partition("x")
@@ -28,7 +29,8 @@ def running(place: Place, world: str, **keys: object) -> str:
 
 
 def wait_for_nodes(name: str, nodes: int) -> str:
-    """Return a line of shell that waits until `nodes` nodes have reached it, so that they print at the same time."""
+    """Return a line of shell, for a command of `exec`, that waits until `nodes` nodes have reached it, so that they
+    print at the same time. `name` is a folder in the run's outputs that the nodes use for this."""
     here = '"$WORLDSIZE_RUN_DIR"/outputs/' + name
     script = "mkdir -p %s; touch %s/$WORLDSIZE_NODE_RANK; until [ $(ls %s | wc -l) = %d ]; do sleep 0.05; done; "
     return script % (here, here, here, nodes)
@@ -61,8 +63,8 @@ def test_lines_are_folded_and_codes_gathered(place: Place) -> None:
 
 
 def test_it_has_the_ranks_environment_and_place_but_is_no_rank(place: Place) -> None:
-    """Check the command's environment and directory, that its words arrive as typed, and that its output is
-    complete."""
+    """Check that a command of `exec` has the ranks' environment and directory, that its words arrive as typed, and that
+    its output is complete."""
     place.require("exec")
     variables = {"OF_JOB": "a b,c=d"}
     run = running(place, "2x2", setup=["export FROM_SETUP=1"], environment_variables=variables)
@@ -117,7 +119,8 @@ def test_however_it_ends_it_ends_everywhere_and_the_run_goes_on(place: Place) ->
 
 
 def start_sleepers(place: Place, seconds: str, script: str, sleeping: int = 2) -> subprocess.Popen[bytes]:
-    """Start a command on two nodes. Return its client once `sleeping` of its processes execute `sleep SECONDS`."""
+    """Start the shell command `script` on the two nodes of the running run with `exec`. Return its client process once
+    `sleeping` of the processes on the nodes execute `sleep SECONDS`."""
     process = place.start("exec", "--", "sh", "-c", script)
     wait_for(lambda: place.sleepers(seconds) == sleeping)
     return process

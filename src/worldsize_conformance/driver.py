@@ -27,15 +27,15 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def needed_sources() -> list[str]:
-    """Return the directories that PYTHONPATH must contain so that worldsize is found. For an installed worldsize there
-    are none; nodes with another Python would fail on them."""
+    """Return the list of directories that PYTHONPATH must contain so that worldsize is found. For an installed
+    worldsize it is empty; nodes with another Python would fail on such directories."""
     return [] if SOURCE in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else [SOURCE]
 
 
 @functools.cache
 def agent_bundle() -> tuple[str, bytes]:
-    """Return the name and the content of worldsize's agent.pyz. Creating it takes ten times the duration of a short
-    run."""
+    """Return the file name and the content of worldsize's agent.pyz, which is created once per process. Creating it
+    takes ten times the duration of a short run."""
     from worldsize.snapshot.agent_bundle import ensure_agent_bundle
 
     with tempfile.TemporaryDirectory() as folder:
@@ -45,7 +45,8 @@ def agent_bundle() -> tuple[str, bytes]:
 
 
 def lend_bundle(home: str) -> None:
-    """Create a home directory that already contains the agent.pyz that its first run would create."""
+    """Create the worldsize home directory `home`, which already contains the agent.pyz that its first run would
+    create."""
     name, content = agent_bundle()
     for folder in (home, os.path.join(home, "cache")):
         os.mkdir(folder, 0o700)
@@ -106,8 +107,8 @@ class Cli:
         return result
 
     def start(self, *words: str, cwd: str | None = None, **environ: str) -> subprocess.Popen[bytes]:
-        """Start the command line and return its process, with its two output streams as pipes. Signals that the test
-        runner ignores are not ignored."""
+        """Start the worldsize command line `words` and return its process, with its two output streams as pipes.
+        `environ` contains further environment variables. Signals that the test runner ignores are not ignored."""
         starts = words[:1] and words[0] in ("run", "submit", "debug", "rehearse", "bench") and "--dry-run" not in words
         own = "WORLDSIZE_HOME" not in environ and self.environ["WORLDSIZE_HOME"] == self.home
         if self.lends and starts and own and not os.path.lexists(self.home):
@@ -124,14 +125,15 @@ class Cli:
         )
 
     def _take_back(self) -> None:
-        """Remove the home directory if it contains only the lent agent.pyz."""
+        """Remove the test's home directory if it contains only the lent agent.pyz, because the run was refused."""
         with contextlib.suppress(OSError):  # there is no home, or it cannot be read
             cache = os.path.join(self.home, "cache")
             if os.listdir(self.home) == ["cache"] and os.listdir(cache) == [agent_bundle()[0]]:
                 shutil.rmtree(self.home)
 
     def ok(self, *words: str, **environ: Any) -> Result:
-        """Run a command that must succeed, and return its result."""
+        """Run a worldsize command that must succeed, and return its Result. Raise AssertionError if its exit code is
+        not 0."""
         result = self(*words, **environ)
         assert result.code == 0, result
         return result
@@ -140,17 +142,19 @@ class Cli:
         return json.loads(self.ok(*words, "-o", "json", **environ).out)
 
     def submit(self, *words: str) -> str:
-        """Submit a run, and return its id without waiting for it."""
+        """Submit a run with `worldsize submit` and the given words, and return its id without waiting for the run."""
         return self.ok("submit", *words).out.strip()
 
     def run(self, *words: str, code: int = 0) -> str:
-        """Run a job to its end. Its exit code must be `code`. Return the run's id."""
+        """Run a job to its end with `worldsize run` and the given words, whose exit code must be `code`. Return the
+        run's id. Raise AssertionError for another exit code."""
         result = self("run", *words)
         assert result.code == code, result
         return self.latest()
 
     def latest(self) -> str:
-        """Return the id of the only run, or of the first one in `worldsize list`."""
+        """Return the id of the only run in the test's home directory, or of the first one in `worldsize list`, which is
+        the latest."""
         runs = os.path.join(self.home, "runs")
         names = os.listdir(runs) if os.path.isdir(runs) else []
         if len(names) == 1 and os.path.exists(os.path.join(runs, names[0], "plan.json")):
@@ -163,7 +167,8 @@ class Cli:
         return status
 
     def path(self, run: str, *parts: str) -> str:
-        """Return a path below a run's directory. An element's directory is in that of its array."""
+        """Return the path of `parts` below the directory of the run `run` in the test's home directory. The directory
+        of an array's element is in that of its array."""
         array, line, _ = run.partition("_")
         return os.path.join(self.home, "runs", array, *([run] if line else []), *parts)
 
@@ -172,7 +177,8 @@ class Cli:
             return file.read()
 
     def events(self, run: str, node: int, attempt: int = 0) -> list[dict[str, Any]]:
-        """Return the events that a node's agent has recorded so far."""
+        """Return the events that the agent of the node number `node` has recorded so far in an attempt of the run, as a
+        list of JSON objects."""
         path = self.path(run, "attempt-%d" % attempt, "events", "node-%04d.jsonl" % node)
         if not os.path.exists(path):
             return []
@@ -180,7 +186,8 @@ class Cli:
             return [json.loads(line) for line in file if line.endswith("\n")]
 
     def has_begun(self, run: str, attempt: int = 0) -> bool:
-        """Return whether the run is RUNNING by the events of its head node. Ranks can act earlier than that."""
+        """Return whether the head node's agent has recorded that the ranks of an attempt of the run have started, so
+        that the run is RUNNING. Ranks can act earlier than that."""
         return any(each["event"] == "ranks_started" for each in self.events(run, 0, attempt))
 
     def read_project(self, name: str) -> str:
@@ -188,7 +195,7 @@ class Cli:
             return file.read()
 
     def write(self, name: str, text: str) -> str:
-        """Write a file of the project, and return its path."""
+        """Write `text` to the file `name` of the test's project, and return its path."""
         path = os.path.join(self.project, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as file:
@@ -196,8 +203,8 @@ class Cli:
         return path
 
     def processes(self) -> dict[int, str]:
-        """Return the process id and command line of every living process that this home's runs started, or that drives
-        them."""
+        """Return a mapping of process id to command line of every living process whose WORLDSIZE_HOME is this test's
+        home directory: those that its runs have started, and those that drive them."""
         mark = b"WORLDSIZE_HOME=%s\0" % self.home.encode()
         found = {}
         for name in os.listdir("/proc"):
@@ -213,7 +220,8 @@ class Cli:
         return {pid: words for pid, words in found.items() if words}
 
     def close(self) -> None:
-        """Kill the processes that are left after 30 seconds. Raise AssertionError if there are any."""
+        """Wait at most 30 seconds until no process of this test's home directory is left. Then kill the processes that
+        are left, and raise AssertionError if there are any."""
         if not wait_for(lambda: not self.processes(), 30, raises=False):
             left = self.processes()
             for pid in left:
@@ -225,7 +233,8 @@ class Cli:
 
 
 def _as_an_ordinary_user() -> None:
-    """Make permissions apply to root too, from the next program on, and reset signals to their defaults."""
+    """Drop the capabilities with which root ignores file permissions, from the next program on, and reset signals to
+    their defaults."""
     prctl = ctypes.CDLL(None).prctl
     for capability in (_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH):
         prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
@@ -238,7 +247,8 @@ def _default_signals() -> None:
 
 
 def heard(stream: IO[bytes] | None, words: str) -> str:
-    """Return the output of a process up to the first line that contains these words."""
+    """Read the output `stream` of a process up to the first line that contains `words`, and return the text read. Raise
+    AssertionError if the stream ends before."""
     assert stream is not None
     text = line = ""
     while words not in line:
@@ -249,8 +259,8 @@ def heard(stream: IO[bytes] | None, words: str) -> str:
 
 
 def all_up(process: subprocess.Popen[bytes], nodes: int) -> None:
-    """Read the client's output until each node has printed `up`, in a line of its own or in a line for several
-    nodes."""
+    """Read the output of `process`, a client of `exec`, until each of `nodes` nodes has printed `up`, in a line of its
+    own or in a line for several nodes."""
     assert process.stdout is not None
     while nodes:
         line = process.stdout.readline().decode()
@@ -259,8 +269,8 @@ def all_up(process: subprocess.Popen[bytes], nodes: int) -> None:
 
 
 def unfolded(lines: Iterable[str]) -> list[str]:
-    """Return the texts, sorted, once for each node that printed one. Live output has a second line for a node that is
-    late."""
+    """Return the texts of `exec`'s or `logs`'s output lines, sorted, each once for every node or rank that printed it:
+    "×2: text" counts twice. Live output has a second line for a node that is late."""
     said = []
     for line in lines:
         who, _, text = line.partition(": ")
@@ -283,8 +293,8 @@ def sleepers(seconds: str) -> list[int]:
 
 
 def wait_for(true: Callable[[], object], timeout: float = 20, raises: bool = True) -> bool:
-    """Wait until `true()` returns a true value, and return True. After `timeout` seconds raise AssertionError, or
-    return False without `raises`."""
+    """Call `true` repeatedly until it returns a true value, and return True. After `timeout` seconds raise
+    AssertionError, or return False without `raises`."""
     deadline = time.monotonic() + timeout
     looked = time.monotonic()
     while not true():

@@ -21,13 +21,15 @@ from worldsize_conformance.place import Place, Target  # noqa: E402
 
 @pytest.fixture
 def place(target: Target, tmp_path: Path) -> Iterator[Place]:
-    """Yield a place for the test. Fail if a process of its runs is left at the end."""
+    """Yield the Place for a test: a new project and home directory, with the command line, on the compute `target`.
+    Fail if a process of its runs is left at the end."""
     root = tempfile.mkdtemp(dir=target.directory) if target.directory else str(tmp_path)
     yield from make_place(root, target)
 
 
 def make_place(root: str, target: Target, end: Callable[[Place], None] = lambda place: None) -> Iterator[Place]:
-    """Yield the place in `root`, once. Afterwards call `end`, and then check that no process is left."""
+    """Create a Place for a test, with its project in the directory `root`, and yield it, once. Afterwards call `end`
+    with it, and then check that no process is left."""
     place = Place(root, target)
     yield place
     try:

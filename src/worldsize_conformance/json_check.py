@@ -16,15 +16,16 @@ _FORMS = (["-o", "json"], ["--output", "json"])
 
 
 def asks_for_json(words: Sequence[str]) -> bool:
-    """Return whether a command line has `-o json` among worldsize's own words."""
+    """Return whether the worldsize command line `words` has `-o json` or `--output json` among worldsize's own words,
+    before any `--`."""
     own = list(words[: words.index("--")] if "--" in words else words)
     return any(own[place : place + 2] in _FORMS for place in range(len(own)))
 
 
 def check_output(words: Sequence[str], out: str) -> None:
-    """Raise AssertionError if the output of a command line does not match its schema, or has a key that the schema does
-    not name. Of many lines, only the first are checked. Nothing is checked without the package jsonschema, or without
-    schemas."""
+    """Raise AssertionError if `out`, the JSON output of the worldsize command line `words`, does not match the schema
+    of its verb, or has a key that the schema does not name. Of many lines, only the first are checked. Nothing is
+    checked without the package jsonschema, or without schemas."""
     schemas = find_module("wings.project.verb_schemas")
     if schemas is None or not out.strip():
         return
@@ -36,7 +37,8 @@ def check_output(words: Sequence[str], out: str) -> None:
 
 
 def problem(verb: str, value: Any) -> str:
-    """Return where and how a value violates the verb's schema; "" if it is valid."""
+    """Return where and how the JSON value violates the schema of the verb's output; "" if it is valid, or cannot be
+    checked."""
     validator = _validator(verb)
     if validator is None:
         return ""
@@ -46,7 +48,8 @@ def problem(verb: str, value: Any) -> str:
 
 @functools.cache
 def _validator(verb: str) -> Any:
-    """Return the validator for a verb's schema; None if no jsonschema is installed that supports the draft."""
+    """Return the jsonschema validator for the output of a verb; None if no jsonschema is installed that supports the
+    draft, or there are no schemas."""
     schemas = find_module("wings.project.verb_schemas")
     try:
         make = import_module("jsonschema").Draft202012Validator
@@ -56,8 +59,8 @@ def _validator(verb: str) -> Any:
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with `additionalProperties` false: an object has only the named keys, unless the schema permits
-    others."""
+    """Return the JSON schema with `additionalProperties` false in every object with named keys, unless the schema
+    permits other keys there."""
     found = {key: _closed_part(key, value) for key, value in schema.items()}
     return {"additionalProperties": False, **found} if "properties" in schema else found
 

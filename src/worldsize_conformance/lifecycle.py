@@ -22,7 +22,8 @@ from worldsize_conformance.place import Place
 
 
 def running(place: Place, command: str = "sleep 120", before: str = "true", **keys: Any) -> str:
-    """Return a run of two ranks that have executed `before`, and now execute `command`."""
+    """Submit a job of two ranks, each on its own node, which execute the shell commands `before` and then `command`.
+    Return the run's id once both ranks have executed `before`."""
     place.job("; ".join((before, place.touch("up-$RANK"), command)), "2x1", **keys)
     run = place.submit("job.yml")
     wait_for(lambda: place.has_outputs(run, "up-0", "up-1"), place.target.patience)
@@ -71,7 +72,8 @@ def test_logs_can_be_followed_while_it_runs(place: Place) -> None:
 
 
 def cause_of(place: Place, run: str) -> tuple[str, str] | None:
-    """Return the id and the standing of the cause that `worldsize why` reports; None if it has nothing to explain."""
+    """Return the id and the standing of the cause of the run's end that `worldsize why` reports; None if it has nothing
+    to explain."""
     cause = place.json("why", run)["cause"]
     return cause and (cause["id"], cause["standing"])
 

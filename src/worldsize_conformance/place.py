@@ -65,7 +65,8 @@ _HELD = 10
 
 
 def nodes_asked(words: Sequence[str]) -> int:
-    """Return the number of nodes that a command line requests: `-w 2x1` or `-w 2`; 1 if it has no such option."""
+    """Return the number of nodes that a worldsize command line requests: `-w 2x1` or `-w 2`; 1 if it has no such
+    option."""
     own = words[: words.index("--")] if "--" in words else words
     size = own[own.index("-w") + 1] if "-w" in own[:-1] else "1"
     nodes = size.partition("x")[0]
@@ -84,7 +85,8 @@ class Place(Cli):
         self.write("worldsize.toml", 'default_compute = "%s"\n%s' % (target.name, target.config))
 
     def __call__(self, *words: str, cwd: str | None = None, timeout: float = 60, **environ: str) -> Result:
-        """Run a command. The timeout includes the time that the target's queue may need."""
+        """Run the worldsize command `words` to its end, and return its Result. The timeout includes the time that the
+        target's queue may need."""
         return super().__call__(*words, cwd=cwd, timeout=max(timeout, self.target.patience + 30), **environ)
 
     def start(self, *words: str, cwd: str | None = None, **environ: str) -> subprocess.Popen[bytes]:
@@ -96,23 +98,25 @@ class Place(Cli):
         return self.compute().capabilities
 
     def require(self, *capabilities: str) -> None:
-        """Skip the test if the compute lacks one of these optional capabilities."""
+        """Skip the test if the compute under test lacks one of these optional capabilities."""
         missing = {*capabilities} - self.capabilities
         if missing:
             pytest.skip("%s has no capability %s" % (self.target.name, ", ".join(sorted(missing))))
 
     def require_nodes(self, nodes: int) -> None:
-        """Skip the test if it needs more nodes than it may use."""
+        """Skip the test if it needs more nodes than the target permits (`nodes` of the Target)."""
         if self.target.nodes is not None and nodes > self.target.nodes:
             pytest.skip("it needs %d nodes, and may have %d" % (nodes, self.target.nodes))
 
     def require_every_node(self) -> None:
-        """Skip a test of all nodes of the compute if these are more than it may use."""
+        """Skip a test that uses all usable nodes of the compute if these are more than the target permits."""
         if self.target.nodes is not None:
             self.require_nodes(sum(row["usable"] for row in self.json("nodes")))
 
     def job(self, command: str, world: str = "1x1", **keys: Any) -> str:
-        """Write a job file, and return its path. `keys` are further keys of the job."""
+        """Write the project's job file job.yml, which executes the shell command `command` on `world`
+        ("NODESxPROCESSES"), and return its path. `keys` are further keys of the job. Skip the test if these are too
+        many nodes."""
         nodes, _, processes = world.partition("x")
         self.require_nodes(int(nodes))
         job = {
@@ -131,11 +135,12 @@ class Place(Cli):
         return handle
 
     def node_path(self, path: str) -> str:
-        """Return the path on the nodes for a path of this machine."""
+        """Return the path by which the compute's nodes see the file `path` of this machine."""
         return to_node_path(os.path.realpath(path), self.compute().facts(Job()).mapped)
 
     def forget(self, run: str) -> None:
-        """Change the run's handle so that the compute does not know its native job."""
+        """Change the run's handle file so that the compute does not know its native job. Do nothing if the target has
+        no such handle."""
         if self.target.unknown:
             handle = {**self.handle(run), **self.target.unknown}
             with open(self.path(run, "handle.json"), "w") as file:
@@ -145,7 +150,8 @@ class Place(Cli):
         return Run(find_run_paths(self.home, run), self.environ)
 
     def wait_for_end(self, run: str) -> Mapping[str, Any]:
-        """Wait until the run has ended, and return its status."""
+        """Wait until the run has ended, and return its status as a JSON object. Raise AssertionError if it does not end
+        in time."""
         self("wait", run, "--timeout", str(self.target.patience))
         status = self.status(run)
         assert status["exit_code"] is not None, "%s did not end in time" % run
@@ -158,8 +164,8 @@ class Place(Cli):
         return OUTPUTS in self.capabilities
 
     def touch(self, name: str) -> str:
-        """Return a line of shell, without quotes, that creates an empty file in the outputs, which `has_outputs`
-        finds."""
+        """Return a line of shell, without quotes, with which a rank creates the empty file `name` in the run's outputs,
+        so that `has_outputs` finds it."""
         made = "touch outputs/%s" % name
         return "%s; echo %s%s" % (made, _TOUCHED, name) if self.fetches_outputs else made
 
@@ -171,7 +177,7 @@ class Place(Cli):
             return file.read()
 
     def has_outputs(self, run: str, *names: str) -> bool:
-        """Return whether these files are in the run's outputs. While the run has not ended, only files that were
+        """Return whether the files `names` are in the run's outputs. While the run has not ended, only files that were
         created with `touch` are sure to be found."""
         left = {*names}
         if self.fetches_outputs:
@@ -182,7 +188,8 @@ class Place(Cli):
         return all(os.path.exists(self.path(run, "outputs", name)) for name in left)
 
     def _touched(self, run: str) -> set[str]:
-        """Return the files that ranks, or lines of the setup, have reported in their logs as created."""
+        """Return the names of the files in the run's outputs that ranks, or lines of the setup, have reported in their
+        logs as created."""
         logs = [*glob.glob(self.path(run, "attempt-*", "logs", "rank-*.log")), *glob.glob(self.path(run, "batch*.log"))]
         found: set[str] = set()
         for log in logs:
@@ -191,7 +198,8 @@ class Place(Cli):
         return found
 
     def gate(self, name: str) -> str:
-        """Return a line of shell that waits for `open_gate`; if outputs are fetched, it waits a fixed time instead."""
+        """Return a line of shell with which a rank waits until the test calls `open_gate` with the same name; if
+        outputs are fetched, it waits a fixed time instead."""
         return "sleep %d" % _HELD if self.fetches_outputs else "while ! test -e outputs/%s; do sleep 0.05; done" % name
 
     def open_gate(self, run: str, name: str) -> None:
@@ -199,7 +207,7 @@ class Place(Cli):
             open(self.path(run, "outputs", name), "w").close()
 
     def fetch_outputs(self, run: str) -> None:
-        """Fetch the run's outputs into its directory, if a service keeps them."""
+        """Fetch the outputs of a run into its run directory, if a service keeps them; otherwise do nothing."""
         if self.fetches_outputs and self.json("outputs", run):
             self.ok("fetch", run, "--to", os.path.join(self.root, "fetched"))
 
@@ -214,8 +222,8 @@ class Place(Cli):
             pytest.skip("nodes have outputs of their own")
 
     def sleepers(self, seconds: str, *run: str) -> int:
-        """Return the number of processes `sleep SECONDS`: on this machine, or on the nodes of the run if these are
-        other machines."""
+        """Return the number of living processes `sleep SECONDS`: on this machine, or on the nodes of the run if these
+        are other machines."""
         if self.target.visible:
             return len(sleepers(seconds))
         result = self("exec", *run, "-o", "json", "--", "sh", "-c", LIST_SLEEPERS, "sh", seconds)

@@ -49,14 +49,16 @@ def target() -> Target:
 
 @pytest.fixture
 def place(target: Target) -> Iterator[Place]:
-    """Yield a separate place for the test. Afterwards nothing of it is left: no job, no file."""
+    """Yield the Place for a test of the self-test: a separate project and home directory, with the command line, on the
+    compute `target`. Afterwards nothing of it is left: no job, no file."""
     root = tempfile.mkdtemp(dir=target.directory)
     yield from make_place(root, target, end=end_all)
     shutil.rmtree(root, ignore_errors=True)
 
 
 def end_all(place: Place) -> None:
-    """Report the machines that the test has used, and end the jobs that a failed test has left."""
+    """Report the machines that the test has used, as an event "hosts" for the self-test, and end the jobs that a failed
+    test has left."""
     tell(read_order()["news"], "hosts", hosts=sorted(hosts_below(place.root)))
     handles = handles_below(place.root)
     if handles:
@@ -99,7 +101,8 @@ class Session:
 
 
 def verdict(reports: list[pytest.TestReport]) -> dict[str, Any]:
-    """Return the outcome of a test, with the reason if it did not pass."""
+    """Return the result of one test of the suite from pytest's reports on it (setup, call, teardown), as the fields
+    `outcome` ("passed", "failed" or "skipped"), `seconds` and `reason`, which is "" if it passed."""
     telling = next((each for each in reports if each.failed), None) or next(
         (each for each in reports if each.skipped), None
     )
@@ -110,8 +113,8 @@ def verdict(reports: list[pytest.TestReport]) -> dict[str, Any]:
 
 
 def reason_of(report: pytest.TestReport) -> str:
-    """Return the reason of a failed or skipped test in one line, without the directory of the file: `lifecycle.py:63:
-    AssertionError: …`."""
+    """Return the reason in pytest's report on a failed or skipped test, as one line without the directory of the file:
+    `lifecycle.py:63: AssertionError: …`."""
     said = report.longrepr
     if isinstance(said, tuple):
         return str(said[2]).removeprefix("Skipped: ")[:_LONGEST_REASON]

@@ -37,7 +37,8 @@ def mode(*path: str) -> str:
 
 
 def file_modes(place: Place, run: str) -> dict[str, int]:
-    """Return the mode of each file and directory of the run, except those that its ranks have created."""
+    """Return a mapping of the path of each file and directory below the run's directory to its mode, except those that
+    its ranks have created, and links."""
     found = {}
     for folder, names, files in os.walk(place.path(run)):
         if folder == place.path(run):

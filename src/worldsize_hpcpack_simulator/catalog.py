@@ -118,13 +118,15 @@ SYNONYMS = (("Runtime", "RuntimeSeconds"),)
 
 
 def canonical_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the name in the spelling of the tables, for a name in any letter case; None if it is unknown."""
+    """Return the name among `known` that equals `name` in any letter case, in the spelling of `known`; None if there is
+    none."""
     return {each.lower(): each for each in known}.get(name.strip().lower())
 
 
 def parse_properties(given: Mapping[str, str], table: Mapping[str, Property], what: str) -> dict[str, str]:
-    """Return the properties under their own names, with the values in their own spelling. Raise RequestRefused if a
-    name or a value is not valid."""
+    """Return the properties in `given`, names and values in any letter case, under the names of `table` and with the
+    values in their own spelling. `what` is "job" or "task", for messages. Raise RequestRefused if a name or a value is
+    not valid."""
     values: dict[str, str] = {}
     for word, text in given.items():
         name = canonical_name(word, table)
@@ -157,8 +159,8 @@ def _parse_value(name: str, text: str, kind: str | tuple[str, ...]) -> str:
 
 
 def check_settable(values: Mapping[str, str], table: Mapping[str, Property], phase: str, state: str) -> None:
-    """Raise RequestRefused unless all properties may be set while the job is in this phase: "configuring", "queued",
-    "running"."""
+    """Raise RequestRefused unless all properties in `values` may be set while the job is in this phase: "configuring",
+    "queued", "running". `state` is the job's state, for the message."""
     for name in values:
         if phase != "configuring" and phase not in table[name].later:
             raise RequestRefused(400, f"Property {name} cannot be changed in the {state} state.")

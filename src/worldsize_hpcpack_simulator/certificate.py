@@ -12,8 +12,9 @@ _NAME = "HPC Pack simulator"
 
 
 def issue(days: float) -> tuple[trustme.CA, trustme.LeafCert]:
-    """Return the authority, and a certificate for localhost, 127.0.0.1 and this machine's name, if a certificate can
-    contain that. It is valid for `days`; a negative number means that it expired that many days ago."""
+    """Create a certificate authority, and a certificate signed by it for localhost, 127.0.0.1 and this machine's name,
+    if a certificate can contain that. Return both. The certificate is valid for `days`; a negative number means that it
+    expired that many days ago."""
     authority = trustme.CA(organization_name=_NAME)
     end = datetime.now(timezone.utc) + timedelta(days=days)
     sign = partial(authority.issue_cert, "localhost", "127.0.0.1", organization_name=_NAME, not_after=end)

@@ -111,7 +111,9 @@ def simulate(options: argparse.Namespace) -> int:
 
 
 def _simulator_options(options: argparse.Namespace) -> tuple[SimulatorOptions, bool]:
-    """Return the simulator's options, and whether the password was generated."""
+    """Return the SimulatorOptions for the command line's options, and whether the administrator's password was
+    generated. Raise UsageError if an option is not valid, or a new password would be printed to a file that others can
+    read."""
     from worldsize.trust.procfs import withheld_password
     from worldsize_hpcpack_simulator.options import Account, SimulatorOptions
 
@@ -146,8 +148,9 @@ def _simulator_options(options: argparse.Namespace) -> tuple[SimulatorOptions, b
 
 
 def _require_private_output() -> None:
-    """Raise UsageError if the password would be printed to a file that other users can read. The file must be private
-    from the start: with the password, other users could execute tasks as this user."""
+    """Raise UsageError if standard output is a file or pipe that other users can read, since a new password would be
+    printed to it. The file must be private from the start: with the password, other users could execute tasks as this
+    user."""
     from worldsize.trust.owners import is_believed
 
     try:

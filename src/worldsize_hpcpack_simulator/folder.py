@@ -29,9 +29,10 @@ class SimulatorPaths(NamedTuple):
 
 @contextlib.contextmanager
 def hold_share(share: str) -> Iterator[SimulatorPaths]:
-    """Create the share, lock it against other simulators, and yield the paths for a `with`. At its end the two files
-    are removed, and so is the share if it was created here and is empty. Raise ConfigError, UsageError if it cannot be
-    used; then nothing was changed. Raise StorageError if other users could replace the two files."""
+    """Create the simulator's shared directory `share`, lock it against other simulators, and yield the paths of its
+    files for a `with`. At its end worldsize.toml and the certificates are removed, and so is the share if it was
+    created here and is empty. Raise ConfigError, UsageError if it cannot be used; then nothing was changed. Raise
+    StorageError if other users could replace the two files."""
     where = os.path.dirname(share)
     place = SimulatorPaths(share, os.path.join(where, "worldsize.toml"), os.path.join(where, "hpcpack-ca.pem"))
     new = [path for path in (share, where) if not os.path.lexists(path)]
@@ -76,7 +77,8 @@ def _is_ours(path: str) -> bool:
 
 
 def write_files(place: SimulatorPaths, authority: bytes, text: str) -> None:
-    """Write both files, each completely or not at all. Raise UsageError if they cannot be written."""
+    """Write the simulator's certificates `authority` and its worldsize.toml with the content `text`, each completely or
+    not at all. Raise UsageError if they cannot be written."""
     for path, data in ((place.authority, authority), (place.config, text.encode())):
         try:
             write_document(path, data)
@@ -85,7 +87,8 @@ def write_files(place: SimulatorPaths, authority: bytes, text: str) -> None:
 
 
 def configuration(place: SimulatorPaths, options: SimulatorOptions, url: str, cluster: Cluster) -> str:
-    """Return a worldsize.toml that makes this cluster the default compute. It contains no password."""
+    """Return the text of a worldsize.toml that makes the simulated cluster, whose head node is at `url`, the default
+    compute. It contains no password."""
     node = options.at if cluster.isolated else cluster.link
     lines = [
         MARK,

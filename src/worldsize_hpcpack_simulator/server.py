@@ -32,8 +32,8 @@ Announce = Callable[[HeadNode, str, str, str], None]
 
 
 def run(options: SimulatorOptions, announce: Announce, log: IO[str] | None = None) -> None:
-    """Serve requests until SIGINT, SIGTERM or SIGHUP. Afterwards nothing is left, except what runs have written to the
-    share.
+    """Run the simulated HPC Pack cluster, and serve its requests until SIGINT, SIGTERM or SIGHUP. Afterwards nothing is
+    left, except what runs have written to the share. `log` receives a line for each request.
 
     `announce(head, url, path, text)` is called once everything answers, with the configuration that was written. Raise
     ConfigError, UsageError, StorageError if the simulator cannot start.
@@ -96,7 +96,8 @@ def _check_names(options: SimulatorOptions, cluster: Cluster) -> None:
 
 
 def _make_server(head: HeadNode, context: ssl.SSLContext, woken: asyncio.Event, log: IO[str] | None) -> uvicorn.Server:
-    """Create the HTTPS server. It installs no signal handlers: `_simulate` handles signals itself."""
+    """Create the HTTPS server of the head node, which answers with `head` and sets `woken` after changes. It installs
+    no signal handlers: `_simulate` handles signals itself."""
     config = uvicorn.Config(
         web_app(head, woken.set, _make_logger(log)),
         log_config=None,
@@ -122,7 +123,8 @@ async def _serve(
     pace: Coroutine[Any, Any, None],
     announce: Callable[[], None],
 ) -> None:
-    """Serve requests and run the scheduler until `stop` is set. Raise the scheduler's errors."""
+    """Serve HTTPS requests with `server` and run the scheduler (`pace`) until `stop` is set or one of them ends.
+    `announce` is called once requests are served. Raise the scheduler's errors."""
     serving, pacing, stopped = map(asyncio.ensure_future, (server.serve(sockets=[listener]), pace, stop.wait()))
     while not server.started and not serving.done():
         await asyncio.sleep(_LEAST)
@@ -139,7 +141,8 @@ async def _serve(
 
 
 async def _run_scheduler(head: HeadNode, woken: asyncio.Event) -> None:
-    """Run the scheduler's steps: at once when something has changed, and often while jobs change by themselves."""
+    """Run the steps of the head node's job scheduler forever: at once when something has changed (`woken` is set), and
+    often while jobs change by themselves."""
     while True:
         woken.clear()
         busy = head.scheduler.step()

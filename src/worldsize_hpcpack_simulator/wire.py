@@ -20,8 +20,8 @@ class RequestRefused(Exception):
 
 
 def parse_json(body: bytes, kind: str) -> object:
-    """Return the body of a request of the content type `kind`; None for no body. Raise RequestRefused if it is not
-    JSON, is `null`, or has another content type."""
+    """Return the JSON value in the body of a request of the content type `kind`; None for no body. Raise RequestRefused
+    if it is not JSON, is `null`, or has another content type."""
     if not body.strip():
         return None
     kind = kind.partition(";")[0].strip().lower()
@@ -41,8 +41,8 @@ def _refuse_constant(word: str) -> float:
 
 
 def parse_property_list(body: object) -> dict[str, str]:
-    """Return the names and values in `[{"Name": …, "Value": …}, …]`, where the two keys may be in any letter case; an
-    empty mapping for no body. Raise RequestRefused if it is not of that form."""
+    """Return the names and values in a request's body `[{"Name": …, "Value": …}, …]` as a mapping. The two keys may be
+    in any letter case. Return an empty mapping for no body. Raise RequestRefused if it is not of that form."""
     if body is None:
         return {}
     if not isinstance(body, list):
@@ -65,12 +65,14 @@ def _parse_property(item: object) -> tuple[str, str]:
 
 
 def to_property_list(values: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return an object in the form in which it is sent: `[{"Name": "Id", "Value": "14"}, …]`."""
+    """Return the properties `values` of a job, task or node in the form in which responses contain them: `[{"Name":
+    "Id", "Value": "14"}, …]`."""
     return [{"Name": name, "Value": value} for name, value in values.items()]
 
 
 def to_objects(rows: Iterable[Mapping[str, str]]) -> list[dict[str, list[dict[str, str]]]]:
-    """Return several objects in the form in which they are sent."""
+    """Return several jobs, tasks or nodes, each a mapping of properties, in the form in which responses list them:
+    `[{"Properties": [{"Name": …, "Value": …}, …]}, …]`."""
     return [{"Properties": to_property_list(row)} for row in rows]
 
 
@@ -80,7 +82,7 @@ def names_in(text: str | None) -> list[str]:
 
 
 def date_text(moment: float | None) -> str:
-    """Return a time as `M/d/yyyy h:mm:ss tt` in UTC, rounded down; "" for no time."""
+    """Return a Unix time as text of the form `M/d/yyyy h:mm:ss tt` in UTC, rounded down; "" for None."""
     if moment is None:
         return ""
     at = time.gmtime(moment)
@@ -90,13 +92,14 @@ def date_text(moment: float | None) -> str:
 
 
 def iso_text(moment: float) -> str:
-    """Return a time in the form `2020-02-29T12:17:02.726141+00:00`."""
+    """Return a Unix time as text of the form `2020-02-29T12:17:02.726141+00:00`."""
     at = time.gmtime(moment)
     return f"{at.tm_year:04d}{time.strftime('-%m-%dT%H:%M:%S', at)}.{int(moment % 1 * 1_000_000):06d}+00:00"
 
 
 def parse_date(text: str) -> float:
-    """Return the time that a date names, in UTC if it contains no offset. Raise RequestRefused if it is no date."""
+    """Return the Unix time of the date and time in `text`, in UTC if it contains no offset. Raise RequestRefused if it
+    is no date."""
     plain = text.strip()
     for pattern in _DATES:
         try:

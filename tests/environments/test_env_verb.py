@@ -83,7 +83,7 @@ def test_gc_removes_what_is_half_and_what_was_unused_for_long(cli: Cli, built: s
     (half / "file").write_text("x" * 5000)
     Path(cli.home, "envs", ".trash-0123").mkdir()
     would = cli.json("env", "gc", "--dry-run")
-    assert [(row["name"], row["why"]) for row in would] == [(half.name, "half")]
+    assert [(row["name"], row["why"]) for row in would] == [(half.name, "incomplete")]
     assert would[0]["bytes"] >= 5000 and half.exists()
     assert [row["name"] for row in cli.json("env", "gc")] == [half.name]
     assert not half.exists() and os.path.isdir(built)

@@ -176,8 +176,9 @@ def _join_rendezvous(
 
 
 def run_and_exit() -> NoReturn:
-    """Run the agent and end this process with its exit code. `os._exit` skips the shutdown of the interpreter, as in
-    forked agents, because the shutdown takes milliseconds, twice if there is a keeper."""
+    """Run the node's agent with this process's command-line arguments, and end the process with the agent's exit code.
+    `os._exit` skips the shutdown of the interpreter, as in forked agents, because the shutdown takes milliseconds,
+    twice if there is a keeper."""
     code = main(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         try:

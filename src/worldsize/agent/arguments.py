@@ -46,8 +46,9 @@ class AgentOptions(NamedTuple):
 
 
 def parse_arguments(argv: Sequence[str]) -> AgentOptions:
-    """Parse an agent's arguments. Raise UsageError if an argument is unknown, or if the arguments do not fit
-    together."""
+    """Parse the command-line arguments `argv` of a node's agent, without the program's name, into AgentOptions. Raise
+    UsageError if an argument is unknown, if a value is missing or not a number, or unless there is exactly one role and
+    one run directory."""
     values, rest = _split_options(argv)
     who = [name for name in _ROLE_OPTIONS if name in values]
     if len(who) != 1:
@@ -70,7 +71,8 @@ def parse_arguments(argv: Sequence[str]) -> AgentOptions:
 
 
 def _split_options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Return the options with their values, and the positional arguments."""
+    """Split the agent's command-line arguments. Return a dictionary of the options by name, with "" for a flag, and the
+    list of the positional arguments. Raise UsageError if an option is unknown or has no value."""
     values: dict[str, str] = {}
     rest = []
     words = iter(argv)

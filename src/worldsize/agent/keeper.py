@@ -31,8 +31,8 @@ _MARK_SUFFIX = ".unheard"
 def run_under_keeper(
     plan: Plan, paths: RunPaths, node_rank: int, launcher: int, starter: int, run: Callable[[int, Notifications], int]
 ) -> int:
-    """Call `run` in a child of this process, with the child's lifeline and the head's notifications. Return the exit
-    code.
+    """Run a node's agent: call `run` in a forked child of this process, with the child's lifeline and the head's
+    notifications. This process, the keeper, waits for the child and returns its exit code.
 
     `launcher` is the pid of the process that has started the agents of all nodes, and that waits for them while the
     starter of each agent lives; 0 if there is none. `starter` is the pid of the process that has started this agent; 0
@@ -89,7 +89,8 @@ class _Keeper:
         self.killed = False
 
     def wait(self, passed_on: frozenset[signal.Signals]) -> int:
-        """Wait until the agent has ended. Return its exit code, 128+N for signal N."""
+        """Wait until the agent's process has ended, and pass signals of `passed_on` on to it. If the starter is gone,
+        create the mark file and close the agent's lifeline. Return the agent's exit code, 128+N for signal N."""
         while True:
             if self._starter and os.getppid() != self._starter:
                 self._starter = 0
@@ -120,8 +121,9 @@ class _Keeper:
 
 
 def _end_launcher(paths: RunPaths, launcher: int) -> None:
-    """Send KILL to the launcher if the starter of any node was lost, because a lost starter reports nothing to the
-    launcher. A process counts as the launcher only if its command line contains the run's id."""
+    """Send KILL to the process `launcher`, which waits for the agents of all nodes, if the starter of any node's agent
+    was lost, because a lost starter reports nothing to the launcher. A process counts as the launcher only if its
+    command line contains the run's id."""
     from worldsize.agent.outcome.verdict import STARTER_LOST
 
     record = read_exit(paths, 0)

@@ -37,16 +37,18 @@ class CheckResults(NamedTuple):
         return worst_verdict(self.rows)
 
     def bad_nodes(self) -> list[str]:
-        """Return the names of the nodes with a bad row, in the order of their ranks."""
+        """Return the names of the nodes that failed a check (with a row whose verdict is "bad"), in the order of their
+        ranks."""
         bad = {row.node for row in self.rows if row.verdict == BAD}
         return [host for host in self.hosts if host in bad]
 
     def bad_everywhere(self) -> list[str]:
-        """Return the ids of bad rows that belong to no node."""
+        """Return the ids of the failed checks (rows with the verdict "bad") that belong to no node."""
         return list(dict.fromkeys(row.id for row in self.rows if row.verdict == BAD and row.node not in self.hosts))
 
     def data(self) -> dict[str, Any]:
-        """Return the results as {run, seconds, nodes, rows: [{node, id, what, value, verdict, hint}], verdict}."""
+        """Return the results of the check for JSON as {run, seconds, nodes, rows: [{node, id, what, value, verdict,
+        hint}], verdict}."""
         rows = [row._asdict() for row in self.rows]
         return {
             "run": self.run,
@@ -58,7 +60,8 @@ class CheckResults(NamedTuple):
 
 
 def show_results(found: CheckResults, output: str) -> int:
-    """Show the results in the format of the option `-o`. Return the exit code, which is 1 if something is bad."""
+    """Show the results of a check on stdout as JSON or text, as the option `-o` requests. Return the command's exit
+    code, which is 1 if something is bad."""
     if output == "json":
         show_json(found.data())
     else:
@@ -71,8 +74,8 @@ def exit_code(found: CheckResults) -> int:
 
 
 def result_lines(found: CheckResults) -> list[str]:
-    """Return the lines of the results: the bad rows, the warnings, the unknown rows, the good rows by ids, and a
-    summary."""
+    """Return the lines of text that show the results of a check: the bad rows, the warnings, the unknown rows, the good
+    rows by ids, and a summary."""
     rows = [row for verdict in _ORDER for row in found.rows if row.verdict == verdict]
     width = max((len(row.id) for row in found.rows), default=0)
     lines = [_line(verdict, name, text, width) for verdict, name, text in (*_problems(rows), *_successes(found.rows))]
@@ -85,7 +88,8 @@ def _line(verdict: str, name: str, text: str, width: int) -> str:
 
 
 def _problems(rows: Sequence[CheckRow]) -> Iterable[tuple[str, str, str]]:
-    """Yield the rows as (verdict, id, text). Rows that are the same for several nodes become one."""
+    """Yield (verdict, id, text) for the rows of a check that are not good. Rows that are the same for several nodes
+    become one, whose text names the nodes."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
         groups.setdefault(row[1:], []).append(row.node)
@@ -101,8 +105,8 @@ def _nodes_text(nodes: Sequence[str]) -> str:
 
 
 def _successes(rows: Iterable[CheckRow]) -> Iterable[tuple[str, str, str]]:
-    """Yield the good rows as (verdict, id, text): one for each id, and for each of several objects that were checked
-    under it. The text names the object if the id alone does not identify it."""
+    """Yield (verdict, id, text) for the good rows of a check: one for each check's id, and for each of several objects
+    that were checked under it. The text names the object if the id alone does not identify it."""
     groups: dict[tuple[str, str], list[CheckRow]] = {}
     for row in rows:
         if row.verdict == OK:
@@ -116,8 +120,8 @@ def _successes(rows: Iterable[CheckRow]) -> Iterable[tuple[str, str, str]]:
 
 
 def values_text(values: Sequence[str]) -> str:
-    """Return several values as one text: "120 to 310 GB free" if only a number differs; otherwise the first few of
-    them."""
+    """Return the values that a check found on several nodes as one text: "120 to 310 GB free" if only a number differs;
+    otherwise the first few of them."""
     distinct = list(dict.fromkeys(values))
     if len(distinct) == 1:
         return distinct[0]
@@ -131,7 +135,8 @@ def values_text(values: Sequence[str]) -> str:
 
 
 def summary_line(found: CheckResults) -> str:
-    """Return the summary: "node3: bad; 23 rows: 21 ok, 1 warning, 1 bad (1.4 s on 4 nodes)"."""
+    """Return the line that sums up the results of a check: "node3: bad; 23 rows: 21 ok, 1 warning, 1 bad (1.4 s on 4
+    nodes)"."""
     counts = {verdict: sum(row.verdict == verdict for row in found.rows) for verdict in VERDICTS}
     told = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number)
     bad = found.bad_nodes()

@@ -6,7 +6,8 @@ import time
 
 
 def clock_text(moment: float | None) -> str:
-    """Return the time of day, in milliseconds; dashes if it is not known, or if the record's value is not a time."""
+    """Return the local time of day of the Unix time `moment` as text, to the millisecond; dashes if it is None, or if
+    the record's value is not a time."""
     try:
         if moment is not None:
             return time.strftime("%H:%M:%S", time.localtime(moment)) + f".{int(moment % 1 * 1000):03d}"

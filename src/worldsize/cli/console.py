@@ -34,7 +34,7 @@ _AGE_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def current_directory() -> str:
-    """Return the current directory. Raise UsageError if it no longer exists."""
+    """Return the path of the current directory. Raise UsageError if it no longer exists."""
     try:
         return os.getcwd()
     except OSError as error:
@@ -44,8 +44,8 @@ def current_directory() -> str:
 
 
 def load_current_config() -> Config:
-    """Return the configuration of the current directory. If the directory no longer exists, there is no project either,
-    but existing runs can still be viewed.
+    """Return worldsize's configuration (Config) for the current directory. If the directory no longer exists, there is
+    no project either, but existing runs can still be viewed.
 
     At a terminal the user is asked about a project's file that could be harmful. Each notice about files is shown once.
     """
@@ -86,8 +86,8 @@ def add_output_option(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_count(text: str) -> int:
-    """Parse the value of an option that takes a number of things. Raise ArgumentTypeError if it is no number or
-    negative."""
+    """Parse the value of a command-line option that takes a number of things, and return it. Raise ArgumentTypeError if
+    it is no number or negative."""
     value = parse_digits(text.removeprefix("-"))
     if value is None:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is not a number")
@@ -97,8 +97,8 @@ def parse_count(text: str) -> int:
 
 
 def parse_seconds(text: str) -> float:
-    """Parse the value of an option that takes a time in seconds. Raise ArgumentTypeError if it is no number or
-    negative."""
+    """Parse the value of a command-line option that takes a time in seconds, and return it. Raise ArgumentTypeError if
+    it is no number or negative."""
     try:
         value = float(text)
     except ValueError:
@@ -117,7 +117,7 @@ def parse_age(text: str, where: str = "--older-than") -> float:
 
 
 def set_completer(argument: argparse.Action, complete: Callable[..., list[str]]) -> None:
-    """Register `complete` as the function that returns the shell's completions for the argument."""
+    """Register `complete` as the function that returns the shell's completions for a command-line argument."""
     argument.completer = complete  # type: ignore[attr-defined]
 
 
@@ -138,13 +138,14 @@ def complete_job_files(prefix: str, **_: Any) -> list[str]:
 
 
 def find_run(text: str | None, action: str | None = None, array_hint: str = "") -> Run:
-    """Return the run of that id or name, as `find_runs` does. Raise UsageError for an array, because the command works
-    on one run only. `array_hint` is a hint about what can be done with an array."""
+    """Return the run with the id or name `text`, as `find_runs` does. Raise UsageError for an array, because the
+    command works on one run only. `array_hint` is a hint about what can be done with an array."""
     return require_run(find_runs(text, action), array_hint)
 
 
 def require_run(found: Run | RunArray, array_hint: str = "") -> Run:
-    """Return `found` if it is a run. Raise UsageError if it is an array."""
+    """Return `found` if it is a single run. Raise UsageError if it is an array of runs; its hint includes
+    `array_hint`."""
     from worldsize.service.runs.run import Run
 
     if isinstance(found, Run):
@@ -154,7 +155,7 @@ def require_run(found: Run | RunArray, array_hint: str = "") -> Run:
 
 
 def find_runs(text: str | None, action: str | None = None, asks: bool = True) -> Run | RunArray:
-    """Return the run, or the array of runs, of that id or name; for None the latest that was started from this
+    """Return the run, or the array of runs, with the id or name `text`; for None the latest that was started from this
     directory.
 
     `action` is the verb of a command that changes something. With it, a name must be that of exactly one run. A run
@@ -197,27 +198,29 @@ def duration_text(seconds: float) -> str:
 
 
 def size_text(runs: Run | RunArray) -> str:
-    """Return the size as text: "1 node, 2 ranks on local"; "4 runs of 1 node, 2 ranks on local"."""
+    """Return the size of a run or an array as text: "1 node, 2 ranks on local"; "4 runs of 1 node, 2 ranks on
+    local"."""
     nodes, ranks = runs.size
     several = "" if runs.noun == "run" else f"{count_text(len(runs.runs()), 'run')} of "
     return f"{several}{count_text(nodes, 'node')}, {count_text(ranks, 'rank')} on {runs.common.compute}"
 
 
 def count_text(number: int, noun: str) -> str:
-    """Return the number with the noun: "1 rank", "2 ranks"."""
+    """Return the number with the noun, in the singular for 1 and else with an "s": "1 rank", "2 ranks"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def rehearsal_text(plan: Plan | Array) -> str:
-    """Return ", a rehearsal with 4 virtual GPUs per node"; "" if the plan is not a rehearsal."""
+    """Return the part of a message about a run that states that it is a rehearsal: ", a rehearsal with 4 virtual GPUs
+    per node"; "" if the plan is not a rehearsal."""
     if not isinstance(plan, Plan) or plan.rehearsal is None:
         return ""
     return f", a rehearsal with {count_text(plan.rehearsal.gpus, 'virtual GPU')} per node"
 
 
 def warnings_text(status: Status) -> str:
-    """Return ", but rank 0 left an uncaught ValueError: … (and 1 more)" for a run that succeeded; "" without
-    warnings."""
+    """Return the part of a message about a succeeded run that states its first warning: ", but rank 0 left an uncaught
+    ValueError: … (and 1 more)"; "" without warnings."""
     if not status.warnings:
         return ""
     more = f" (and {len(status.warnings) - 1} more)" if len(status.warnings) > 1 else ""
@@ -225,7 +228,7 @@ def warnings_text(status: Status) -> str:
 
 
 def tags_text(tags: Mapping[str, str]) -> str:
-    """Return the tags as text: `swept, lr=0.1`. A tag with an empty value is shown by its name only."""
+    """Return a run's tags as text: `swept, lr=0.1`. A tag with an empty value is shown by its name only."""
     return ", ".join(f"{name}={value}" if value else name for name, value in tags.items())
 
 

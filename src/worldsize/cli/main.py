@@ -132,7 +132,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser(verbs: Sequence[str], only: str | None = None) -> Parser:
-    """Return the parser that knows all `verbs` by name, and the options of `only` (None: of every verb)."""
+    """Return the command-line parser that knows the names of all `verbs`, and the options of the verb `only` (None: of
+    every verb)."""
     parser = Parser(
         prog="worldsize",
         description=_DESCRIPTION,
@@ -169,7 +170,8 @@ def split_words(argv: Sequence[str]) -> tuple[list[str], list[str] | None]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. Return its exit code. Expected errors are printed, never raised."""
+    """Run one worldsize command with the arguments `argv`, by default those of this process. Return its exit code.
+    Expected errors are printed, never raised."""
     if "_ARGCOMPLETE" in os.environ:
         import argcomplete
 
@@ -191,8 +193,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _error_text(error: OSError) -> str:
-    """Return the message for the error. An error about a file that worldsize writes is caught where the file is
-    written, so an error without a file name is about the output."""
+    """Return the message that the command line prints for an OSError. An error about a file that worldsize writes is
+    caught where the file is written, so an error without a file name is about the output."""
     if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"cannot write the output: {error.strerror}"
     if error.filename is not None and error.strerror:
@@ -240,8 +242,8 @@ def _dispatch(words: list[str], command: list[str] | None) -> int:
 
 
 def _begin_notes_if_asked(words: list[str]) -> list[str]:
-    """Report decisions and programs from now on, if `-v` or WORLDSIZE_DEBUG requests it. Return the words without
-    `-v`."""
+    """Report decisions and started programs on stderr from now on, if `-v` among the command-line `words` or
+    WORLDSIZE_DEBUG requests it. Return the words without `-v`."""
     asked = "-v" in words or "--verbose" in words
     if not asked and os.environ.get("WORLDSIZE_DEBUG", "0") in ("", "0"):
         return words
@@ -257,8 +259,8 @@ def _begin_notes_if_asked(words: list[str]) -> list[str]:
 
 
 def _plain_words(words: list[str]) -> list[str]:
-    """Replace `help`, `help VERB` and `version` with the options of those names, and an alias with its verb. Return the
-    words."""
+    """Return the command-line `words` with `help`, `help VERB` and `version` replaced by the options of those names,
+    and an alias by its verb."""
     if words[:1] == ["help"]:
         return _plain_words([*words[1:], "--help"])
     if words and words[0] in ALIASES:
@@ -275,8 +277,8 @@ def _raise_unknown_words(parser: Parser, verb: str | None, words: list[str], ext
 
 
 def _discard_stream(descriptor: int) -> None:
-    """Redirect a stream to the null device, including the output of its last flush, because its reader is gone or its
-    disk is full."""
+    """Redirect the stream with this file descriptor to the null device, including the output of its last flush, because
+    its reader is gone or its disk is full."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
@@ -327,7 +329,8 @@ def _run_main() -> int:
 
 
 def _flush_streams(code: int) -> int:
-    """Flush the standard streams. Return `code`, or another exit code if it is 0 and the output cannot be written."""
+    """Flush the standard streams before the process exits. Return the exit code `code`, or another one if it is 0 and
+    the output cannot be written."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()

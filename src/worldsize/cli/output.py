@@ -34,13 +34,13 @@ _COLOURED = r"(\x1b\[(?:31|32|33)m[A-Za-z]+\x1b\[0m)"
 
 
 def show(*lines: str) -> None:
-    """Write the answer to stdout. Each argument is one line."""
+    """Write lines of the command's answer to stdout, with control characters escaped. Each argument is one line."""
     sys.stdout.write("".join([_line(line, sys.stdout) + "\n" for line in lines]))
 
 
 def report(*lines: str) -> None:
-    """Write messages for the user to stderr at once, next to the answer, and after the part of the answer that has been
-    shown. Each argument is one line."""
+    """Write messages for the user to stderr at once, after the part of the command's answer that has been written to
+    stdout. Control characters are escaped. Each argument is one line."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -50,12 +50,14 @@ def report(*lines: str) -> None:
 
 
 def report_message(text: str) -> None:
-    """Report a message from another source, which may have several lines. Lines after the first are indented."""
+    """Write a message from another source, which may have several lines, to stderr. Lines after the first are
+    indented."""
     report(*lines_of(text))
 
 
 def report_error(error: WorldsizeError | str) -> None:
-    """Report the error with which a command ends. Parts of it that look like secrets are masked."""
+    """Write the error with which a command ends to stderr: where it is, what is wrong, and the hint. Parts of it that
+    look like secrets are masked."""
     from worldsize.trust.secrets import mask_text
 
     if isinstance(error, str):
@@ -66,7 +68,7 @@ def report_error(error: WorldsizeError | str) -> None:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a message, for `show` and `report`. Lines after the first are indented."""
+    """Split a message into lines, each an argument for `show` or `report`. Lines after the first are indented."""
     if text.isprintable():
         return [text]
     from worldsize.logs.text import split_message
@@ -91,7 +93,8 @@ def show_json(value: Any) -> None:
 
 
 def show_json_text(text: str) -> None:
-    """Write JSON text to stdout with the same value. Characters that control a terminal are escaped in it."""
+    """Write the JSON text to stdout, followed by a line end. Characters in it that control a terminal are escaped,
+    which does not change its value."""
     if not text.isascii() or "\x7f" in text:
         from worldsize.logs.text import escape_json
 
@@ -100,8 +103,8 @@ def show_json_text(text: str) -> None:
 
 
 def show_document(text: str) -> None:
-    """Write a whole file to stdout, for the user to keep or as the input of another program. It is written unchanged if
-    stdout is no terminal."""
+    """Write the text of a whole file to stdout, for the user to keep or as the input of another program. It is written
+    unchanged if stdout is no terminal, else with control characters escaped."""
     if sys.stdout.isatty():
         show(*text.removesuffix("\n").split("\n"))
     else:
@@ -109,13 +112,14 @@ def show_document(text: str) -> None:
 
 
 def show_log(text: str) -> None:
-    """Write the output of ranks to stdout, as logs.text returns it."""
+    """Write the output of ranks to stdout at once. `text` was made safe for a terminal by logs.text."""
     sys.stdout.write(text)
     sys.stdout.flush()
 
 
 def show_error_log(text: str) -> None:
-    """Write the stderr output of ranks, or of a command on nodes, to stderr, as logs.text returns it."""
+    """Write the stderr output of ranks, or of a command on nodes, to stderr at once. `text` was made safe for a
+    terminal by logs.text."""
     sys.stderr.write(text)
     sys.stderr.flush()
 
@@ -127,19 +131,21 @@ def show_bytes(data: bytes) -> None:
 
 
 def show_transient_line(text: str = "") -> None:
-    """Show a line at a terminal that the next such line replaces; "" removes it."""
+    """Show a line on stderr, at a terminal, that the next call replaces; "" removes it. The line is cut to the
+    terminal's width."""
     sys.stderr.write(_CLEAR + _line(text, sys.stderr)[: _columns() - 1])
     sys.stderr.flush()
 
 
 def show_question(question: str) -> None:
-    """Show a question, after which the user types the answer."""
+    """Write a question for the user to stderr, without a line end, so that the user types the answer after it."""
     sys.stderr.write(_line(question, sys.stderr))
     sys.stderr.flush()
 
 
 def report_from_handler(*lines: str) -> None:
-    """Write messages as `report` does, from inside a signal handler, where the buffered streams may be in use."""
+    """Write messages to stderr as `report` does, from inside a signal handler, where the buffered streams may be in
+    use."""
     try:
         os.write(2, "".join([_line(line, sys.stderr) + "\n" for line in lines]).encode(errors="backslashreplace"))
     except OSError:
@@ -157,8 +163,8 @@ def _line(text: str, stream: TextIO) -> str:
 
 
 def state_text(state: str, stream: TextIO) -> str:
-    """Return a state's name, or a verdict, in its colour if the stream is a terminal and the user has not disabled
-    colours (https://no-color.org)."""
+    """Return the name of a run's state, or a check's verdict, in its colour if the stream is a terminal and the user
+    has not disabled colours (https://no-color.org); else unchanged."""
     return f"\x1b[{_COLOURS[state]}m{state}\x1b[0m" if state in _COLOURS and _has_colours(stream) else state
 
 

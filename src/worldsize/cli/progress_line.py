@@ -30,7 +30,7 @@ class NoticePrinter(Progress):
             self.notice(f"{what} ({hint})", "code-location")
 
     def clear(self) -> None:
-        """Remove a transient line. Here there is none."""
+        """Do nothing: this printer of notices shows no transient progress line that would have to be removed."""
 
 
 class ProgressLine(NoticePrinter):
@@ -62,7 +62,7 @@ class ProgressLine(NoticePrinter):
         show_transient_line(mask_text(text))
 
     def clear(self) -> None:
-        """Remove the transient line, if one is shown."""
+        """Remove the transient progress line from the terminal, if one is shown."""
         if self._shown:
             self._shown = False
             show_transient_line()

@@ -63,7 +63,8 @@ def run_config_action(options: argparse.Namespace) -> int:
 
 
 def _settings(config: Config) -> dict[str, tuple[object, str]]:
-    """Return each dotted key with its value and origin. Secrets are masked."""
+    """Return the configuration as `config show` prints it: a mapping from each dotted key to its value and its origin
+    (file, variable or "default"). Secrets are masked."""
     values: dict[str, object] = {"home": config.home, "default_compute": config.default_compute}
     for name, compute in config.computes.items():
         fields = {**compute._asdict(), **compute.options}

@@ -70,7 +70,8 @@ the verb's own meaning applies."""
 
 
 def unknown_verb_error(words: Sequence[str], verb: str, verbs: Collection[str]) -> UsageError:
-    """Return the error for `verb`, the first of `words` that is no option and is not a verb of worldsize."""
+    """Return the UsageError, with a suggestion, for a command line whose first word that is no option, `verb`, is not a
+    verb of worldsize. `verbs` are the existing ones."""
     later = next((word for word in words if word in verbs), None)
     if words[0].startswith("-") and later is not None:
         cut = words.index(later)
@@ -90,8 +91,8 @@ def unknown_verb_error(words: Sequence[str], verb: str, verbs: Collection[str]) 
 def unknown_words_error(
     parser: argparse.ArgumentParser, verb: str, words: Sequence[str], extra: Sequence[str]
 ) -> UsageError:
-    """Return the error for words that are left over after the verb's own words, such as a misspelt option, or a command
-    without `--`."""
+    """Return the UsageError, with a suggestion, for words of a command line that the verb does not accept (`extra`),
+    such as a misspelt option, or a command without `--`."""
     parser, verb = _innermost_parser(parser, verb, words)
     mine = words[words.index(verb) + 1 :] if verb in STARTING else []
     if verb in STARTING and not extra[0].startswith("-"):
@@ -109,7 +110,8 @@ def unknown_words_error(
 def _innermost_parser(
     parser: argparse.ArgumentParser, verb: str, words: Sequence[str]
 ) -> tuple[argparse.ArgumentParser, str]:
-    """Return the parser of the verb, or of its action if the verb has actions, and the name of either."""
+    """Return the parser of the verb and the verb's name; if the verb has actions and `words` contains one, the parser
+    of the action and the name "VERB ACTION"."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             chosen = next((word for word in words if word in action.choices), None)
@@ -129,8 +131,8 @@ def _nearest_option(parser: argparse.ArgumentParser, verb: str, name: str) -> st
 
 
 def _missing_dashes_error(words: Sequence[str], verb: str, extra: Sequence[str]) -> UsageError:
-    """Return the error for a command without `--`, as in `run -w 2x2 python train.py --lr 0.1`. The command begins at
-    the first word that was taken for the job file."""
+    """Return the UsageError, with the corrected command line, for a command without `--`, as in `run -w 2x2 python
+    train.py --lr 0.1`. The command begins at the first word that was taken for the job file."""
     start = words.index(extra[0])
     if start > 0 and not os.path.isfile(words[start - 1]) and not words[start - 1].startswith("-"):
         start -= 1
@@ -143,7 +145,8 @@ def _missing_dashes_error(words: Sequence[str], verb: str, extra: Sequence[str])
 
 
 def wrong_job_file_error(name: str, words: Sequence[str]) -> UsageError | None:
-    """Return the error for a script or a program in the place of a job file; None if the word may be a job file."""
+    """Return the UsageError, with the corrected command line, for a script or a program `name` in the place of a job
+    file; None if the word may be a job file."""
     from shutil import which
 
     if name.endswith(_SCRIPTS):
@@ -160,8 +163,9 @@ def _script_text(name: str) -> str:
 
 
 def _command_after_dashes(words: Sequence[str], first: str, unknown: Sequence[str], verb: str) -> str:
-    """Return the command line that was meant by `words`, in which a command begins at the word `first`. After it, the
-    `unknown` words belong to the command. All others were read as options of worldsize, which must be before `--`."""
+    """Return the corrected command line for `words`, in which a command of the user begins at the word `first` without
+    `--` before it. After `first`, the `unknown` words belong to the command. All others were read as options of
+    worldsize, which must be before `--`."""
     start, left = words.index(first), list(unknown)
     moved = []
     for word in words[start + 1 :]:
@@ -177,7 +181,8 @@ def _command_after_dashes(words: Sequence[str], first: str, unknown: Sequence[st
 
 
 def missing_file_error(name: str) -> NotFound:
-    """Return the error for a missing job file, with the existing one that has nearly the same name."""
+    """Return the NotFound error for the missing job file `name`; its hint names an existing job file of nearly the same
+    name, if there is one."""
     directory = os.path.dirname(name) or "."
     try:
         there = sorted(entry for entry in os.listdir(directory) if entry.endswith(_JOB_FILES))

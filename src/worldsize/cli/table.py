@@ -20,7 +20,8 @@ def table(
     optional: Sequence[str] = (),
     width: int | None = None,
 ) -> list[str]:
-    """Return the lines of a table. Characters that would break a line or the columns are escaped in its cells.
+    """Return the lines of a text table with aligned columns for these rows and headers. Characters that would break a
+    line or the columns are escaped in its cells.
 
     whole     columns that are not shortened, in addition to the first; the others are shortened in their middle, the
               widest first
@@ -44,7 +45,8 @@ def table(
 
 
 def _fitted(widths: Mapping[int, int], whole: Collection[int], optional: Sequence[int], most: int) -> dict[int, int]:
-    """Return the widths of the columns that are shown. Together with their gaps they are no wider than `most`, if that
+    """Return the widths of the table's columns that are shown, by column number. Columns of `optional` are left out,
+    and columns that are not in `whole` shortened, so that the columns with their gaps are no wider than `most`, if that
     is possible."""
     least = {name: width if name in whole else min(width, _SHORTEST) for name, width in widths.items()}
     left = list(optional)

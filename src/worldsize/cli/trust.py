@@ -13,7 +13,8 @@ from worldsize.trust.decisions import Decision, read_decisions, remove_decision,
 
 
 def trust(options: argparse.Namespace) -> int:
-    """Record or remove decisions about the paths, or list the decisions."""
+    """Execute `config trust`: record or remove the decisions to trust the paths that the options name, or list all
+    decisions. Return 0. Raise UsageError or NotFound if a path cannot be decided on."""
     removed = options.remove or ()
     for path in removed:
         _change(path, remove=True)

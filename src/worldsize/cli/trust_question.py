@@ -14,9 +14,9 @@ _LONGEST = 4000
 
 
 def ask_about_project(question: TrustQuestion) -> bool | None:
-    """Return the answer of the user at the terminal; None for no answer, which is not recorded. Return None also if the
-    file cannot be shown completely: if it is too long for a terminal, or if it contains what looks like a secret, in
-    whose place a command could be."""
+    """Show what a project's file sets, and ask the user at the terminal whether the file is trusted. Return the answer;
+    None for no answer, which is not recorded. Return None also if the file cannot be shown completely: if it is too
+    long for a terminal, or if it contains what looks like a secret, in whose place a command could be."""
     path = _escaped_text(printable_text(question.path))
     lines = [f"  {_escaped_text(key)} = {_escaped_text(value)}" for key, value in question.said]
     hidden = next((key for key, value in question.said if mask_tree(value, key.rpartition(".")[2]) != value), None)

@@ -40,7 +40,8 @@ _HINTS = {
 
 
 def storage_error(error: OSError, path: str) -> StorageError:
-    """Return the error for users: what could not be written, the reason in words, and a hint."""
+    """Return the StorageError for users about a failed write of `path`: what could not be written, the reason in words,
+    and a hint."""
     why = os.strerror(error.errno) if error.errno else str(error)
     return StorageError(
         f"cannot write: {why}",
@@ -72,20 +73,20 @@ def write_bytes(path: str, data: bytes, private: bool = False, reserved: str = "
 
 
 def write_text(path: str, text: str, private: bool = False) -> None:
-    """Write the text in UTF-8 as `write_bytes` does. Undecodable bytes that are kept as surrogates are written
-    unchanged."""
+    """Replace the file `path` by one that contains the text in UTF-8, as `write_bytes` does. Undecodable bytes that are
+    kept as surrogates are written unchanged."""
     write_bytes(path, text.encode("utf-8", "surrogateescape"), private)
 
 
 def write_json(path: str, value: Any, private: bool = False, reserved: str = "") -> None:
-    """Write the value as compact JSON in ASCII as `write_bytes` does. The mode of a `private` file is 0600 in any
-    directory."""
+    """Replace the file `path` by one that contains the value as compact JSON in ASCII, as `write_bytes` does. The mode
+    of a `private` file is 0600 in any directory."""
     write_bytes(path, _json(value), private, reserved)
 
 
 def file_server_time(directory: str) -> float:
-    """Return the modification time in Unix seconds that a file written now in `directory` gets. A file server has its
-    own clock. Raise OSError if no file can be created."""
+    """Return the present time of the clock of the file server that `directory` is on, in Unix seconds: the modification
+    time that a file written there now gets. Raise OSError if no file can be created."""
     path = os.path.join(directory, f".time-{os.getpid()}-{os.urandom(4).hex()}")
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
@@ -98,8 +99,8 @@ def file_server_time(directory: str) -> float:
 
 
 def write_once(path: str, value: Any, reserved: str = "") -> bool:
-    """Write JSON unless `path` exists. Return True for the one writer whose complete value is there now; False for all
-    others.
+    """Write the value as JSON to `path`, unless that file exists, when several processes may try. Return True for the
+    one writer whose complete value is there now; False for all others.
 
     `reserved` is as for `write_bytes`. If the file system has no hard links, an empty `<path>.once` decides which
     process writes.
@@ -133,15 +134,15 @@ class Descriptor:
 
 
 def open_log(path: str) -> int:
-    """Open the file to append to it. Return the descriptor. The mode of a new file is determined by this process's
-    umask. Raise OSError."""
+    """Open the file `path` to append to it, and create it if it does not exist. Return the descriptor. The mode of a
+    new file is determined by this process's umask. Raise OSError."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
 
 
 def open_unnamed_file(name: str) -> int:
-    """Open an empty file without a name in any directory, for writing and reading. Return the descriptor. `name` is the
-    name that the kernel shows for it. A Python that was built for an older C library, as conda's, creates the file on a
-    disk. Raise OSError."""
+    """Open an empty file that has no name in any directory, for writing and reading, and return its descriptor. `name`
+    is the name that the kernel shows for the file. A Python that was built for an older C library, as conda's, creates
+    the file on a disk. Raise OSError."""
     try:
         return os.memfd_create(name)
     except (AttributeError, OSError):
@@ -152,7 +153,8 @@ def open_unnamed_file(name: str) -> int:
 
 
 def link_or_copy(source: str, target: str) -> None:
-    """Create a second name for the file, or a copy if the file system has no links."""
+    """Create `target` as a second name (hard link) of the file `source`, or as a copy if no link can be created. Raise
+    OSError if the copy fails."""
     try:
         os.link(source, target)
     except OSError:
@@ -162,8 +164,8 @@ def link_or_copy(source: str, target: str) -> None:
 
 
 def open_regular_file(path: str) -> int:
-    """Open the file for reading. Return the descriptor. Raise OSError if it cannot be opened, or if it is no regular
-    file, which another user may have put there: a read would wait for a pipe, and a device may have no end."""
+    """Open the file `path` for reading, and return its descriptor. Raise OSError if it cannot be opened, or if it is no
+    regular file, which another user may have put there: a read would wait for a pipe, and a device may have no end."""
     descriptor = os.open(path, _READING)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
@@ -189,8 +191,9 @@ def access_of(path: str) -> tuple[int, int] | None:
 
 
 def has_same_owner(path: str, other: str) -> bool:
-    """Return whether one user owns both; False if one of them does not exist. Return True for two file systems, because
-    one of them may show a user's files as those of another user, so that the owners cannot be compared."""
+    """Return whether one user owns the files or directories `path` and `other`; False if one of them does not exist.
+    Return True for two file systems, because one of them may show a user's files as those of another user, so that the
+    owners cannot be compared."""
     try:
         here, there = os.lstat(path), os.lstat(other)
     except OSError:
@@ -227,8 +230,8 @@ def read_tail(path: str, most: int) -> bytes:
 
 
 def read_json(path: str) -> Any:
-    """Return the value in `path`; None if there is no such file. Raise ValueError if it is not JSON in UTF-8, OSError
-    if it cannot be read."""
+    """Return the JSON value in the file `path`; None if there is no such file. Raise ValueError if it is not JSON in
+    UTF-8, OSError if it cannot be read."""
     try:
         return json.loads(read_file(path))
     except FileNotFoundError:
@@ -238,7 +241,8 @@ def read_json(path: str) -> Any:
 
 
 def read_object(path: str) -> dict[str, Any]:
-    """Return the JSON object in `path`; an empty one if there is none, or if it cannot be read."""
+    """Return the JSON object in the file `path` as a dictionary; an empty one if there is no such file, if it cannot be
+    read, or if it contains something else."""
     try:
         value = read_json(path)
     except (OSError, ValueError):
@@ -247,14 +251,16 @@ def read_object(path: str) -> dict[str, Any]:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data`, although one call of write(2) may write only a part. Raise OSError."""
+    """Write all of `data` to the file descriptor, although one call of write(2) may write only a part. Raise
+    OSError."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
 
 
 def try_unlink(path: str, directory: int | None = None) -> None:
-    """Remove the file, if that is possible. `directory` is a descriptor that `path` is relative to."""
+    """Remove the file `path`, and ignore it if that is not possible. `directory` is a descriptor of the directory that
+    `path` is relative to."""
     try:
         os.unlink(path, dir_fd=directory)
     except OSError:
@@ -282,8 +288,8 @@ def _write_temporary(path: str, data: bytes, private: bool = False, reserved: st
 
 
 def _overwrite_reserved(reserved: str, data: bytes) -> bool:
-    """Write `data` over the bytes of the reserved file. Return whether there were enough bytes. The file is removed if
-    there were not."""
+    """Write `data` over the bytes of the file `reserved`, which was created earlier so that its space is available on a
+    full disk. Return whether the file had enough bytes. If it had not, it is removed."""
     try:
         descriptor = os.open(reserved, os.O_WRONLY)
     except OSError:

@@ -68,8 +68,9 @@ SIZES = {
 
 
 def azure_size(name: object) -> AzureSize | None:
-    """Return the size of this name, in upper or lower case; None if it is not in the table. Sizes of the HB, HC and HX
-    series with fewer cores (`Standard_HB120-64rs_v3`) have the hardware of the size with all cores."""
+    """Return the hardware (AzureSize) of Azure's virtual machine size `name`, in upper or lower case; None if it is not
+    in the table. Sizes of the HB, HC and HX series with fewer cores (`Standard_HB120-64rs_v3`) have the hardware of the
+    size with all cores."""
     if not isinstance(name, str) or len(name) > 80:
         return None
     word = name.strip().lower()

@@ -12,8 +12,8 @@ from worldsize.common.termination import Termination
 
 
 def terminate_child(process: subprocess.Popen[Any], send: Callable[[int], None], grace: float) -> None:
-    """Terminate a child: TERM now, KILL after `grace` seconds. Return once it has ended, or has outlived KILL by
-    `grace` seconds.
+    """Terminate the child process `process`: send TERM now, and KILL after `grace` seconds. Return once it has ended,
+    or has outlived KILL by `grace` seconds.
 
     `send` sends a signal to the child, and to the processes that must end with it. It is not called for a child that
     has ended.

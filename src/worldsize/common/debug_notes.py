@@ -25,7 +25,8 @@ _write: Callable[[str], None] | None = None
 
 
 def note_decision(text: str) -> None:
-    """Write a note about a decision or an event, with secrets masked."""
+    """Write a note for `-v` about a decision or an event of worldsize, with secrets masked, if notes are on in this
+    process."""
     if _write is None or os.getpid() != _process:
         return
     from worldsize.trust.secrets import mask_text
@@ -34,13 +35,13 @@ def note_decision(text: str) -> None:
 
 
 def is_noting() -> bool:
-    """Return whether notes are written at all. Check this before a note is made that takes time."""
+    """Return whether the notes for `-v` are written at all. Check this before a note is made that takes time."""
     return _write is not None
 
 
 def begin_notes(write: Callable[[str], None], began: float) -> None:
-    """Write all notes by `write` from now on, with the seconds since `began` on the monotonic clock. Write a note also
-    for each program that this process starts, and for those of `subprocess` the exit code and seconds."""
+    """Pass all notes for `-v` to `write` from now on, with the seconds since `began` on the monotonic clock. Write a
+    note also for each program that this process starts, and for those of `subprocess` the exit code and seconds."""
     global _began, _process, _write
     _began, _process, _write = began, os.getpid(), write
     sys.addaudithook(_note_program)
@@ -73,8 +74,8 @@ def begin_notes(write: Callable[[str], None], began: float) -> None:
 
 
 def _note_program(event: str, values: tuple[Any, ...]) -> None:
-    """Write a note when a program is started. This is an audit hook of Python: it is called for everything that opens a
-    file or starts a program."""
+    """Write a note for `-v` when this process starts a program. This is an audit hook of Python: it is called for
+    everything that opens a file or starts a program."""
     if event == "subprocess.Popen" and os.getpid() == _process:
         note_decision(f"starts {_command_text(values[1])}")
     elif event == "os.posix_spawn" and os.getpid() == _process and get_ident() not in _starting:
@@ -82,7 +83,8 @@ def _note_program(event: str, values: tuple[Any, ...]) -> None:
 
 
 def _command_text(words: Any) -> str:
-    """Return the command line quoted for a shell, with its secrets masked."""
+    """Return the command `words`, one word or several, as a command line quoted for a shell, with its secrets
+    masked."""
     import shlex
 
     from worldsize.trust.secrets import mask_argv

@@ -33,7 +33,8 @@ class FileLock:
         self._began = time.time()
 
     def note(self, step: str, **more: Any) -> None:
-        """Write the progress into the file, for the processes that wait for the lock."""
+        """Write who holds the lock (pid, host, since), and the `step` of the work, into the lock's file as JSON, for
+        the processes that wait for the lock."""
         who = {"pid": os.getpid(), "host": os.uname().nodename, "since": self._began, "step": step, **more}
         text = json.dumps(who).encode()
         os.pwrite(self.descriptor, text, 0)
@@ -46,9 +47,10 @@ class FileLock:
 
 
 def acquire(path: str, waiting: Callable[[dict[str, Any]], None] | None = None) -> FileLock | None:
-    """Acquire the lock at `path`, whose directory is created. While another process holds it, call `waiting` about ten
-    times a second with the holder's note ({} if there is none). Without `waiting`, return None if another process holds
-    the lock for longer than a check (`is_held`) takes. Raise StorageError if the file system has no locks."""
+    """Acquire the file lock at `path`, whose directory is created, and return it. While another process holds it, call
+    `waiting` about ten times a second with the holder's note ({} if there is none). Without `waiting`, return None if
+    another process holds the lock for longer than a check (`is_held`) takes. Raise StorageError if the file system has
+    no locks."""
     tries = 0
     while True:
         descriptor = _open_lock_file(path)
@@ -71,7 +73,8 @@ def acquire(path: str, waiting: Callable[[dict[str, Any]], None] | None = None) 
 
 
 def read_note(path: str) -> dict[str, Any]:
-    """Return the last note of the holder of the lock; {} if the lock is not held, or the holder has written none."""
+    """Return the last note that the holder of the file lock at `path` has written (pid, host, since, step); {} if the
+    lock is not held, or the holder has written none."""
     return read_object(path)
 
 
@@ -96,8 +99,9 @@ def _open_lock_file(path: str) -> int:
 
 
 def _try_lock(descriptor: int, path: str) -> bool:
-    """Lock the file if it is free. Return whether it is locked now. flock is used rather than POSIX locks, because
-    those end with any descriptor of the file, and children do not share them. Linux's NFS does the same for both."""
+    """Lock the open file `descriptor` if it is free, without waiting. Return whether it is locked by this call. flock
+    is used rather than POSIX locks, because those end with any descriptor of the file, and children do not share them.
+    Linux's NFS does the same for both. Raise StorageError if the file system has no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

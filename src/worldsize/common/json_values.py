@@ -44,8 +44,9 @@ _tests: dict[type, list[tuple[str, str, Test]]] = {}
 
 
 def read_record(path: str, parse: Callable[[Any], Made]) -> Made | None:
-    """Return the JSON in `path` as `parse` reads it; None if there is no file. Raise DamagedRun, which names the file,
-    if it contains something else, or if `parse` raises one of PARSE_ERRORS. Raise OSError if it cannot be read."""
+    """Read the JSON file `path` and return what `parse` makes of its value; None if there is no file. Raise DamagedRun,
+    which names the file, if it contains something else, or if `parse` raises one of PARSE_ERRORS. Raise OSError if it
+    cannot be read."""
     try:
         return parse(json.loads(read_file(path)))
     except FileNotFoundError:
@@ -71,9 +72,9 @@ def _damage_of(path: str, error: Exception) -> DamagedRun:
 
 
 def tuple_of(kind: type[Value], value: Any) -> Value:
-    """Return the named tuple for an object of JSON, or for the list of its values, with the tuples and named tuples
-    that its class declares. Additions of a newer release are ignored. Raise ValueError for another value; raise
-    TypeError if the value of a field is missing."""
+    """Make a named tuple of the class `kind` from a JSON object, or from the list of its values, with the tuples and
+    named tuples that its class declares. Additions of a newer release are ignored. Raise ValueError for another value;
+    raise TypeError if the value of a field is missing."""
     names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
     if isinstance(value, dict):
         made: Any = kind(**{name: value[name] for name in names if name in value})
@@ -87,7 +88,8 @@ def tuple_of(kind: type[Value], value: Any) -> Value:
 
 
 def _makers_of(kind: type[Any]) -> list[tuple[str, Maker]]:
-    """Return, for each field that JSON contains in another form, its name and the function that makes its value."""
+    """Return (name, function) for each field of the named tuple class `kind` that JSON contains in another form; the
+    function makes the field's value from the JSON value."""
     makers = _makers.get(kind)
     if makers is None:
         # If typing has made an object of an annotation, the object contains the annotation's text.
@@ -98,8 +100,8 @@ def _makers_of(kind: type[Any]) -> list[tuple[str, Maker]]:
 
 
 def _maker_of(declared: str, module: str) -> Maker | None:
-    """Return the function that makes the value of a field with this annotation, in a form that `_test_of` knows; None
-    if the JSON value is used unchanged."""
+    """Return the function that makes the value of a named tuple's field with the annotation `declared`, in a form that
+    `_test_of` knows, from its JSON value; None if the JSON value is used unchanged."""
     if declared.startswith("tuple["):
         make = _maker_of(declared[len("tuple[") : declared.rindex(",")], module)
         return lambda value: tuple(value if make is None else map(make, value))
@@ -110,7 +112,8 @@ def _maker_of(declared: str, module: str) -> Maker | None:
 
 
 def refuse_newer(value: dict[str, Any], known: int, path: str | None = None) -> None:
-    """Raise NewerFormat if the `version` is higher than `known`."""
+    """Raise NewerFormat if the `version` in the JSON object `value` is higher than `known`, so that a newer release has
+    written the file `path`."""
     version = value.get("version")
     if type(version) is int and version > known:
         raise NewerFormat(
@@ -121,7 +124,8 @@ def refuse_newer(value: dict[str, Any], known: int, path: str | None = None) -> 
 
 
 def require_version(value: Any, known: int, what: str) -> None:
-    """Raise ValueError unless `value` is an object whose `version` is `known`. Raise NewerFormat if it is higher."""
+    """Raise ValueError unless `value` is a JSON object whose `version` is `known`; its message names the object `what`.
+    Raise NewerFormat if the version is higher."""
     if isinstance(value, dict):
         refuse_newer(value, known)
     version = value.get("version") if isinstance(value, dict) else None
@@ -144,8 +148,8 @@ def check_fields(value: Value) -> Value:
 
 
 def _test_of(declared: str) -> Test:
-    """Return the test for an annotation, in the forms that worldsize uses: `str | None`, `tuple[int, ...]`,
-    `Mapping[str, str]`."""
+    """Return a function that tests whether a value has the type of the annotation `declared`, in the forms that
+    worldsize uses: `str | None`, `tuple[int, ...]`, `Mapping[str, str]`, or the name of a named tuple."""
     kinds = _alternatives(declared)
     if len(kinds) == 2:  # the most frequent case: faster than the general one
         one, other = map(_test_of, kinds)
@@ -166,7 +170,8 @@ def _test_of(declared: str) -> Test:
 
 
 def _alternatives(declared: str) -> list[str]:
-    """Return the alternatives of an annotation. A `|` within brackets belongs to the content of the brackets."""
+    """Split an annotation at each `|`, and return the alternatives: ["str", "None"] for `str | None`. A `|` within
+    brackets belongs to the content of the brackets."""
     found, depth, start = [], 0, 0
     for at, sign in enumerate(declared):
         depth += (sign == "[") - (sign == "]")

@@ -80,8 +80,9 @@ else:
             return tuple(self)
 
     def _ordered_values(cls, given, named):
-        """Return all values in their order. Raise TypeError if there are too many, if a name is unknown, or if a value
-        is missing."""
+        """Return the values of all fields of the named tuple class `cls` in the order of the fields, from the
+        positional (`given`) and keyword (`named`) arguments and the defaults. Raise TypeError if there are too many, if
+        a name is unknown, or if a value is missing."""
         fields, defaults = cls._fields, cls._field_defaults
         if len(given) > len(fields):
             raise TypeError(f"{cls.__name__} takes {len(fields)} values, not {len(given)}")
@@ -98,7 +99,8 @@ else:
         return values
 
     def _names(namespace):
-        """Return the annotated names of a class body, in their order.
+        """Return the annotated names in the `namespace` of a class body, in their order, which are the fields of a
+        named tuple.
 
         From Python 3.14 on, a body without `from __future__ import annotations` has a function for them (PEP 749).
         annotationlib, which is slow to import, calls it without failing for names that are not defined yet.

@@ -21,7 +21,8 @@ def parse_digits(text: str | None) -> int | None:
 
 
 def spans(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last number of each sequence without a gap. `numbers` must be in ascending order."""
+    """Yield (first, last) for each sequence of consecutive numbers in `numbers`, which must be in ascending order: (0,
+    2) and (5, 5) for 0, 1, 2, 5."""
     start = 0
     for i, number in enumerate(numbers):
         if i + 1 == len(numbers) or numbers[i + 1] != number + 1:
@@ -30,17 +31,20 @@ def spans(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def span_words(numbers: Sequence[int]) -> list[str]:
-    """Return the spans of numbers as text: `0-2` and `5` for 0, 1, 2, 5."""
+    """Return the sequences of consecutive numbers in `numbers`, which must be in ascending order, as texts: `0-2` and
+    `5` for 0, 1, 2, 5."""
     return [str(first) if first == last else f"{first}-{last}" for first, last in spans(numbers)]
 
 
 def ranks_text(ranks: Sequence[int]) -> str:
-    """Return the ranks in words: `rank 3`, `ranks 0-2,5`; "" for none. They must be in ascending order."""
+    """Return the numbers of ranks in words: `rank 3`, `ranks 0-2,5`; "" for none. `ranks` must be in ascending
+    order."""
     return _counted_text("rank", ranks)
 
 
 def nodes_text(nodes: Sequence[int]) -> str:
-    """Return the nodes in words, as `ranks_text` does for ranks."""
+    """Return the numbers of nodes in words: `node 3`, `nodes 0-2,5`; "" for none. `nodes` must be in ascending
+    order."""
     return _counted_text("node", nodes)
 
 
@@ -49,7 +53,7 @@ def _counted_text(noun: str, numbers: Sequence[int]) -> str:
 
 
 def bytes_text(count: float) -> str:
-    """Return the count in words such as `1.5 kB`, with three digits."""
+    """Return a number of bytes as text such as `1.5 kB`, in powers of 1000, with three digits."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.3g} {unit}"

@@ -14,19 +14,21 @@ name."""
 
 
 def to_node_path(path: str, mapped: Mapped) -> str:
-    """Return the nodes' name for `path`. A path that is in none of the directories keeps its name."""
+    """Return the path that `path` on this machine has on the nodes. A path that is in none of the `mapped` directories
+    keeps its name."""
     return _with_prefix_swapped(path, mapped)
 
 
 def to_client_path(path: str, mapped: Mapped) -> str:
-    """Return this machine's name for `path`, which may be given with the nodes' name. Any other path keeps its name."""
+    """Return the path on this machine for `path`, which may be given with the nodes' name of a `mapped` directory. Any
+    other path keeps its name."""
     if is_mapped(path, mapped):
         return path
     return _with_prefix_swapped(path, tuple((theirs, ours) for ours, theirs in mapped))
 
 
 def is_mapped(path: str, mapped: Mapped) -> bool:
-    """Return whether the nodes see `path`, which is given with this machine's name."""
+    """Return whether `path` on this machine is in one of the `mapped` directories, which the nodes see too."""
     return any(_is_inside(path, ours) for ours, _ in mapped)
 
 

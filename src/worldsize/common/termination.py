@@ -24,13 +24,14 @@ class Termination:
         self._has_sent_term = False
 
     def request(self, now: float, grace: float, delay: float = 0.0) -> None:
-        """Request TERM after `delay` seconds, and KILL after `grace` more. With a grace of 0 there is no TERM."""
+        """Request that the group of processes gets TERM `delay` seconds after `now`, and KILL `grace` seconds later.
+        With a grace of 0 there is no TERM. An earlier time of a former request is kept."""
         self.term_at = _earlier(self.term_at, now + delay)
         self.kill_at = _earlier(self.kill_at, now + delay + grace)
 
     def signal_due(self, now: float) -> int | None:
-        """Return the signal to send now: SIGTERM once, SIGKILL at each call from `kill_at` on, None while nothing is
-        due.
+        """Return the signal to send to the group of processes now: SIGTERM once, SIGKILL at each call from `kill_at`
+        on, None while nothing is due.
 
         A process that was just being started when the others were killed is found only later, so KILL is due each time.
         """
@@ -42,11 +43,12 @@ class Termination:
         return signal.SIGTERM
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether the grace period is over."""
+        """Return whether the grace period of the group of processes is over at `now`, so that KILL is due."""
         return self.kill_at is not None and now >= self.kill_at
 
     def deadline(self) -> float | None:
-        """Return the time from which `signal_due` returns a signal next; None before the first request."""
+        """Return the time from which `signal_due` returns the next signal for the group of processes; None before the
+        first request."""
         return self.kill_at if self._has_sent_term else self.term_at
 
 

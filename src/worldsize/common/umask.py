@@ -11,8 +11,8 @@ from worldsize.common.atomic_files import read_if_possible
 
 
 def own_umask() -> int:
-    """Return the umask of this process. If the system reports it, it is read without a change of the umask, because
-    other threads may create files."""
+    """Return the umask of this process. If the system reports the umask in /proc, it is read from there; otherwise it
+    is changed for a moment, and files that other threads create then may be affected."""
     for line in read_if_possible("/proc/self/status").splitlines():
         if line.startswith(b"Umask:"):
             return int(line.split()[1], 8)

@@ -36,8 +36,8 @@ all of which receive what the compute knows."""
 
 
 def load_node_commands(kind: str) -> ModuleType:
-    """Return the module that executes commands on nodes, for the compute type `kind`. Raise ConfigError if this
-    installation does not include it."""
+    """Return the module that executes commands on the nodes of a compute of the type `kind`, "local" or "slurm". Raise
+    ConfigError if this installation does not include it."""
     return load_module(_NODE_COMMANDS[kind], "executing commands on nodes")
 
 
@@ -138,35 +138,38 @@ class Compute(Protocol):
     capabilities: frozenset[str]
 
     def facts(self, job: Job) -> ComputeFacts:
-        """Return the facts that planning needs. Only reads; cheap."""
+        """Return the facts about this compute that the planning of `job` needs, such as the GPUs and cores of a node.
+        Only reads; cheap."""
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
-        """Return everything that would go wrong, all at once. Only reads; never raises for an expected problem."""
+        """Check whether the planned job can run on this compute. Return everything that would go wrong, as a list of
+        CheckResult, all at once. Only reads; never raises for an expected problem."""
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
-        """Render the submission of a job. Pure: the same job and plan give the same bytes. `files` is called only if
-        the files travel inside the submission."""
+        """Render exactly what will be submitted to this compute for a job, as a Submission. Pure: the same job and plan
+        give the same bytes. `files` is called only if the files travel inside the submission."""
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
-        """Create the native jobs: of one run, or of all elements of one array in their order. No other method creates
-        native jobs. Return one handle for each, with its native id.
+        """Create the native jobs on this compute: of one run, or of all elements of one array in their order. No other
+        method creates native jobs. Return one handle for each, with its native id.
 
         Raise SubmitRejected if the submission is refused for good. Raise SubmitAgain if nothing was created and trying
         again is safe. The run id is part of the native job's name, so that a job whose reply was lost is found again.
         """
 
     def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
-        """Return one observation for each handle, from one query for all. "absent" is reported explicitly, and never
-        means that the run succeeded. `idle` is called while the answer is waited for."""
+        """Query this compute for the states of the runs with these handles. Return one observation for each handle,
+        from one query for all. "absent" is reported explicitly, and never means that the run succeeded. `idle` is
+        called while the answer is waited for."""
 
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
         """Return the seconds until `observe` may be called again by a process that follows `runs` runs whose state is
         `age` seconds old. `queued` means that all of them wait."""
 
     def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
-        """Request the end of each run, with few requests; do not wait. `now` means without grace. Harmless if it is
-        repeated, and for a run that has ended."""
+        """Request this compute to end each run with one of these handles, with few requests; do not wait. `now` means
+        without grace. Harmless if it is repeated, and for a run that has ended."""
 
     def end_remains(self, handle: Handle) -> int:
-        """Kill at once the processes that a run that is over may have left where this process can reach them. Return
-        the number of these processes."""
+        """Kill at once the processes that the run with this handle, which is over, may have left where this process can
+        reach them. Return the number of these processes."""

@@ -17,8 +17,8 @@ NODE_LIMIT = "node limit"
 
 
 def start_place(compute: Compute) -> str:
-    """Return where the runs of an array start, for a compute that starts all of them at once: "inside an allocation",
-    whose nodes have srun, or "on NAME"."""
+    """Return a text about where the runs of an array start, for a compute that starts all of them at once: "inside an
+    allocation", whose nodes have srun, or "on NAME"."""
     return ALLOCATION if "steps" in compute.capabilities else f"on {compute.name}"
 
 
@@ -94,17 +94,20 @@ class NodeCommandStream(Protocol):
     """A node command in execution."""
 
     def read_events(self, timeout: float) -> list[NodeEvent] | None:
-        """Return the new events, after at most `timeout` seconds; None if no more will come.
+        """Return the new events of the node command (hosts, output, ends of nodes), after at most `timeout` seconds;
+        None if no more will come.
 
         Raise SubmitRejected or SubmitAgain, with the reason, if no node was reached. A node that has not reported its
         "end" by then was lost.
         """
 
     def stop(self) -> None:
-        """Request the end: TERM, a short grace period, KILL. Do not wait. Events until then are still returned."""
+        """Request the end of the command on all its nodes: TERM, a short grace period, KILL. Do not wait. Events until
+        then are still returned."""
 
     def close(self) -> None:
-        """Kill at once what still runs, and wait until it has ended. Harmless if it is repeated, and after the end."""
+        """Kill at once the processes of the command that still run on its nodes, and wait until they have ended.
+        Harmless if it is repeated, and after the end."""
 
 
 class NodeStartStatus(NamedTuple):
@@ -126,24 +129,26 @@ class HasNodes(Protocol):
     group_noun: str
 
     def nodes(self) -> list[ComputeNode]:
-        """Return every node, in the compute's order. Raise SubmitAgain, SubmitRejected or ConfigError."""
+        """Return a ComputeNode for every node of this compute, in the compute's order. Raise SubmitAgain,
+        SubmitRejected or ConfigError."""
 
 
 class HasNodeLimit(Protocol):
     """The capability "node limit"."""
 
     def node_limit(self) -> int | None:
-        """Return the maximum number of nodes of a run; None if the compute does not report it. Raise SubmitAgain,
-        SubmitRejected or ConfigError."""
+        """Return the maximum number of nodes of a run on this compute; None if the compute does not report it. Raise
+        SubmitAgain, SubmitRejected or ConfigError."""
 
 
 class CanExecute(Protocol):
     """The capability "exec"."""
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
-        """Start the command on nodes of a running run, whose ranks it neither waits for nor disturbs; with None as
-        `handle`, on the same number of nodes of a separate allocation. The command ends when this process does. Raise
-        UsageError if the run cannot be reached from this machine."""
+        """Start a node command on nodes of the running run with this handle, whose ranks it neither waits for nor
+        disturbs; with None as `handle`, on the same number of nodes of a separate allocation. Return the stream of its
+        events. The command ends when this process does. Raise UsageError if the run cannot be reached from this
+        machine."""
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
         """Open an interactive shell on the command's only node, at the terminal of this process. Return the shell's
@@ -155,8 +160,9 @@ class CanRequeue(Protocol):
     """The capability "requeue"."""
 
     def requeue(self, handle: Handle, attempt: int) -> None:
-        """Requeue the run as attempt `attempt`: a run that has failed or was cancelled, or one that still runs, which
-        is ended first. Raise SubmitRejected if that is not possible (any more); raise SubmitAgain."""
+        """Make the scheduler start the run with this handle again as attempt `attempt`: a run that has failed or was
+        cancelled, or one that still runs, which is ended first. Raise SubmitRejected if that is not possible (any
+        more); raise SubmitAgain."""
 
 
 class Change(NamedTuple):
@@ -184,9 +190,9 @@ class CanExplain(Protocol):
     """The capability "explain"."""
 
     def explain(self, handle: Handle, script: str, seconds: float, secrets: Collection[str]) -> WaitExplanation | None:
-        """Return why the run waits, and what would start it sooner, as far as this can be found out in `seconds`; None
-        if it does not wait. `script` is the submitted script; "" if no changes must be tried. `secrets` names variables
-        that the scheduler must not get. Raise SubmitAgain or SubmitRejected."""
+        """Return why the run with this handle waits, and what would start it sooner, as far as this can be found out in
+        `seconds`; None if it does not wait. `script` is the submitted script; "" if no changes must be tried. `secrets`
+        names variables that the scheduler must not get. Raise SubmitAgain or SubmitRejected."""
 
 
 class Usage(NamedTuple):
@@ -205,8 +211,9 @@ class Usage(NamedTuple):
 
 
 def total_usage(used: Sequence[Usage]) -> Usage:
-    """Return the total usage of several runs, whether or not they ran at the same time. The CPU efficiency is the mean,
-    weighted by the CPU time that each run held."""
+    """Return the resources (Usage) that several runs used together, whether or not they ran at the same time. The CPU
+    efficiency is the mean, weighted by the CPU time that each run held. `nodes` is the largest number of nodes of a
+    run."""
     held = [
         (each.cpu_hours, each.cpu_efficiency) for each in used if each.cpu_hours and each.cpu_efficiency is not None
     ]
@@ -230,7 +237,8 @@ class HasUsage(Protocol):
     """The capability "usage"."""
 
     def usage(self, handles: Sequence[Handle], patience: float) -> list[Usage | None]:
-        """Return what runs that have ended used, in their order, from one request; None if it is not known (yet).
+        """Return the resources (Usage) that the ended runs with these handles used, in their order, from one request;
+        None for a run whose usage is not known (yet).
 
         Accounting lags behind, so missing values are waited for, at most `patience` seconds. Never raises because of a
         failure of the compute.
@@ -241,7 +249,8 @@ class FetchProgress(Protocol):
     """A receiver of the progress of a fetch."""
 
     def transfer(self, what: str, done: int, total: int) -> None:
-        """Report that `done` of `total` bytes of the object with the name `what` have arrived."""
+        """Report the progress of a fetch of a run's files: `done` of `total` bytes have arrived. `what` names the
+        transferred object."""
 
 
 class HasOutputs(Protocol):
@@ -252,7 +261,8 @@ class HasOutputs(Protocol):
     """
 
     def list_outputs(self, handle: Handle, paths: RunPaths, places: Mapping[str, str]) -> dict[str, int]:
-        """Return the size in bytes of each file that the run has left so far, by its place. Nothing is fetched."""
+        """Return the size in bytes of each file that the run with this handle has left at the service so far, by its
+        place in the run's directory. Nothing is fetched."""
 
     def fetch_outputs(
         self,
@@ -262,5 +272,5 @@ class HasOutputs(Protocol):
         is_wanted: Callable[[str], bool],
         progress: FetchProgress,
     ) -> None:
-        """Write the wanted files to their places. Files that have been fetched and have not changed since then are
-        skipped."""
+        """Download those of the run's files at the service whose place `is_wanted` accepts, and write them to their
+        places in the run's directory. Files that have been fetched and have not changed since then are skipped."""

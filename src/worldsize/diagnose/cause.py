@@ -76,7 +76,8 @@ _AFTERMATH = frozenset(("native-abort", "segmentation-fault"))
 
 def find_cause(evidence: RunEvidence, said: Sequence[Observation] | None = None) -> Cause | None:
     """Return the cause of the run's failure, or of its hang if it still runs; None if it neither failed nor hangs.
-    `said` are the observations of the evidence, if they are known already."""
+    `evidence` contains the known facts about the run. `said` are the observations made from it, if they are known
+    already."""
     if evidence.state in ALIVE_STATES:
         return stuck_cause(evidence)
     if evidence.state == RunState.SUCCEEDED or evidence.state not in RunState.FINAL:
@@ -99,8 +100,8 @@ def find_cause(evidence: RunEvidence, said: Sequence[Observation] | None = None)
 
 
 def _run_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause:
-    """Return the cause of a failure without a failed rank, from the observations of worldsize's agents or the
-    scheduler."""
+    """Return the cause of the run's failure if no rank is known to have failed, from the run's reason and the
+    observations `said` of worldsize's agents or the scheduler."""
     if is_ended_for_hang(evidence):
         return ended_hang_cause(evidence)
     failure = evidence.failure
@@ -126,7 +127,8 @@ def _run_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause:
 
 
 def _says_same(evidence: RunEvidence, confirming: Sequence[Observation]) -> bool:
-    """Return whether the run's message adds nothing to the observations that confirm its cause."""
+    """Return whether the run's status message adds nothing to the observations `confirming`, which confirm the cause of
+    its failure."""
     record = evidence.scheduler
     if evidence.message == (record.message if record is not None else CANCELLED_MESSAGE):
         return True
@@ -135,7 +137,8 @@ def _says_same(evidence: RunEvidence, confirming: Sequence[Observation]) -> bool
 
 
 def _words_of(confirming: Sequence[Observation], evidence: RunEvidence) -> tuple[str, ...]:
-    """Return the texts of the observations that confirm a cause, the scheduler's record first."""
+    """Return the texts of the observations `confirming`, which confirm the cause of a failure, the scheduler's record
+    first."""
     record = evidence.scheduler
     first = [each for each in confirming if record is not None and each.text == record.words]
     return (
@@ -145,8 +148,8 @@ def _words_of(confirming: Sequence[Observation], evidence: RunEvidence) -> tuple
 
 
 def _memory_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause | None:
-    """Return the cause if a rank, or a process that it started, was killed while the kernel or the scheduler counted a
-    kill for lack of memory; None otherwise."""
+    """Return the cause "host-memory" if the first failed rank, or a worker process of its DataLoader, was killed while
+    the kernel or the scheduler counted a kill for lack of memory; None otherwise."""
     failure = evidence.failure
     assert failure is not None
     own = [each for each in said if failure.rank in each.ranks]
@@ -169,9 +172,10 @@ def _memory_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause |
 
 
 def _tells_of_kill(each: Observation, failure: Failure, worker: Observation | None) -> bool:
-    """Return whether the observation confirms a kill for lack of memory. If it has a time, the time must be near the
-    failure's, since the kernel's times are not exact. If the observation and `worker` both name a process, it must be
-    the same one."""
+    """Return whether the observation `each` confirms that the kernel or scheduler killed a process for lack of memory.
+    If the observation has a time, that must be near the time of the rank's `failure`, since the kernel's times are not
+    exact. If the observation and `worker`, the message about a killed DataLoader worker, both name a process, it must
+    be the same one."""
     if each.id != "host-memory" or each.role != Role.CONFIRMATION:
         return False
     killed, named = re.search(r"Killed process (\d+)", each.text), _WORKERS.search(worker.text if worker else "")
@@ -181,14 +185,15 @@ def _tells_of_kill(each: Observation, failure: Failure, worker: Observation | No
 
 
 def _may_be_kill(worker: Observation) -> bool:
-    """Return whether KILL may have ended the worker: its line names no other signal, and no exit code."""
+    """Return whether the signal KILL may have ended the DataLoader worker that the observation `worker` is about: its
+    line names no other signal, and no exit code."""
     return worker.match.meaning in (worker.match.signature.meaning, worker.match.signature.meaning + ": Killed")
 
 
 def _raised_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause | None:
-    """Return the cause from the root that was the first to end a rank, by the head's clock. If the clocks leave the
-    order open, the root of the rank whose failure was seen first is used. None if no root ended a rank, or if all of
-    them are later than the failure."""
+    """Return the cause of a failure from the exceptions and signals that ended ranks: from the first, by the head's
+    clock, that can be a cause. If the clocks leave the order open, that of the first failed rank is used. None if no
+    rank ended so, or if all of them ended later than the failure."""
     failure = evidence.failure
     assert failure is not None
     roots = [each for each in _roots(said) if each.raised]
@@ -210,13 +215,16 @@ def _raised_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause |
 
 
 def _late(failure: Failure, said: Sequence[Observation]) -> float:
-    """Return how many seconds after the failure another failure may be its cause. The agents have waited that long."""
+    """Return how many seconds after the first seen `failure` another rank's failure may still be its cause: longer if a
+    timeout of a collective call ended the first failed rank, since agents wait that long for others."""
     timed_out = any(each.id == "collective-timeout" and each.raised and failure.rank in each.ranks for each in said)
     return PRINTED_BEFORE + (TIMEOUT_SETTLE if timed_out else 0.0)
 
 
 def _particular_cause(raised: Observation, evidence: RunEvidence, said: Sequence[Observation]) -> Cause | None:
-    """Return the cause that the same rank had printed before, if its exception is a general one; None otherwise."""
+    """Return the cause from a message that a rank had printed before its exception `raised`, if that exception is a
+    general one (such as an NCCL system error, or the failure of a started program) and the message states what is
+    wrong; None otherwise."""
     printed = [each for each in said if not each.raised and set(raised.ranks) & set(each.ranks)]
     if _OF_PROGRAM in raised.text and raised.id == "exception":
         printed = [each for each in printed if is_root(each)][-1:]
@@ -229,8 +237,9 @@ def _particular_cause(raised: Observation, evidence: RunEvidence, said: Sequence
 
 
 def _words_before_abort(found: Observation, said: Sequence[Observation]) -> Observation | None:
-    """Return the last root that an aborted rank had printed, since a program that aborts prints why, and some programs
-    exit with 134 themselves (mpirun). None if the rank did not abort, or printed no other root."""
+    """Return the last observation that a rank had printed before it aborted (`found`) and that can be a cause: a
+    program that aborts prints why, and some programs exit with 134 themselves (mpirun). None if the rank did not abort,
+    or printed no such message."""
     if found.id != "native-abort" or found.file:
         return None
     printed = [each for each in said if is_root(each) and not each.raised and set(found.ranks) <= set(each.ranks)]
@@ -238,28 +247,31 @@ def _words_before_abort(found: Observation, said: Sequence[Observation]) -> Obse
 
 
 def _roots(said: Sequence[Observation]) -> list[Observation]:
-    """Return the observations that can be the cause. Signals of unknown origin, and aborts of ranks that lost their
-    peers, are left out."""
+    """Return those of the observations `said` that can be the cause of a failure. Signals of unknown origin, and aborts
+    of ranks that lost their peers, are left out."""
     cascaded = {rank for each in said if each.role == Role.CASCADE for rank in each.ranks}
     roots = [each for each in said if is_root(each) and each.id not in _SENT]
     return [each for each in roots if each.id not in _AFTERMATH or not cascaded & set(each.ranks)]
 
 
 def lead_is_sure(first: Observation, second: Observation, evidence: RunEvidence) -> bool:
-    """Return whether `first` was the earlier of the two, as far as the clocks of their nodes are known."""
+    """Return whether the observation `first` was made earlier than the observation `second`, as far as the clocks of
+    their nodes are known. True if one has no time, or if both are of one node."""
     if first.time is None or second.time is None or first.node == second.node:
         return True
     return second.time - first.time > clock_uncertainty(evidence, first.node, second.node)
 
 
 def clock_uncertainty(evidence: RunEvidence, *nodes: int | None) -> float:
-    """Return by how many seconds the times of these nodes, converted to the head's clock, may be wrong in total."""
+    """Return by how many seconds the times of `nodes`, converted to the clock of the head node, may be wrong in
+    total."""
     return sum(evidence.offsets[node].uncertainty for node in nodes if node is not None and node in evidence.offsets)
 
 
 def _printed_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause | None:
-    """Return the cause from the last root that the first failed rank printed; None if it printed none. None also if an
-    exception or a signal ended the rank, since a root that it printed before that may be unrelated."""
+    """Return the cause of a failure from the last message of the first failed rank that can be a cause; None if it
+    printed none. `own` are the rank's observations. None also if an exception or a signal ended the rank, since a
+    message that it printed before that may be unrelated."""
     if any(each.raised for each in own):
         return None
     printed = [each for each in own if is_root(each)]
@@ -267,8 +279,9 @@ def _printed_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause |
 
 
 def _earlier_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause | None:
-    """Return the cause from the first root of a rank that is no later than the failure that was seen first. None if
-    there is none, or if the failed rank ended with an exit code of its own and reported no failure of another rank."""
+    """Return the cause of a failure from the first observation of any rank that can be a cause and is no later than the
+    failure that was seen first. None if there is none, or if the failed rank ended with an exit code of its own and
+    reported no failure of another rank."""
     failure = evidence.failure
     assert failure is not None
     own = [each for each in said if failure.rank in each.ranks]

@@ -13,14 +13,15 @@ from worldsize.state.collective_calls import Call, odd_ranks, watchdog_calls
 
 
 def calls_given_up(evidence: RunEvidence) -> dict[int, Call]:
-    """Return, by rank, the first collective call that NCCL's watchdog gave up, from the rank's log."""
+    """Return a mapping of rank to the first collective call of that rank that NCCL's watchdog gave up after a timeout,
+    as the rank's log states."""
     return watchdog_calls({rank: [line.text for line in lines] for rank, lines in evidence.lines.items()})
 
 
 def missing_ranks(evidence: RunEvidence, waiting: Sequence[int]) -> tuple[int, ...]:
-    """Return the ranks that did not enter the call in which `waiting` waited: those that the watchdog saw in another
-    call, else those that did not report a wait. Empty if the latter are not fewer than `waiting`, unless the run has
-    two ranks, since the run may have ended before all ranks reported."""
+    """Return the ranks that did not enter the collective call in which the ranks `waiting` waited: those that NCCL's
+    watchdog saw in another call, else those that are not in `waiting`. Empty if the latter are not fewer than
+    `waiting`, unless the run has two ranks, since the run may have ended before all ranks reported."""
     odd = odd_ranks(calls_given_up(evidence))
     if odd:
         return tuple(odd)

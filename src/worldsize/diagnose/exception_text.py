@@ -15,8 +15,8 @@ _LONGEST = 4000
 
 
 def without_frames(text: str) -> str:
-    """Return the text without the frames of the tracebacks in it, such as those of a DataLoader's workers. The code in
-    the frames does not explain what happened."""
+    """Return `text`, the text of an exception, without the stack frames of the tracebacks in it, such as those of a
+    DataLoader's workers. The code in the frames does not explain what happened."""
     kept, is_inside = [], False
     for line in text.split("\n"):
         is_frame = is_inside and line[:1].isspace()
@@ -27,8 +27,8 @@ def without_frames(text: str) -> str:
 
 
 def direct_cause(text: str, log: Sequence[Line]) -> str:
-    """Return the text of the exception from which the uncaught one, `text`, was raised (`raise … from …`), as its
-    traceback in the log shows it; "" if there is none. The log contains only lines that are not empty."""
+    """Return the text of the exception from which the uncaught exception `text` was raised (`raise … from …`), as the
+    traceback in the rank's `log` shows it; "" if there is none. `log` contains only lines that are not empty."""
     first = text.partition("\n")[0].rstrip()
     lines = [line.text.rstrip() for line in log]
     end = next((index for index in reversed(range(len(lines))) if first and lines[index] == first), 0)

@@ -47,8 +47,8 @@ class Link(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """The explanation of one attempt. `left_out` is the number of further links. `notes` are remarks on the order of
-    events, or on the evidence."""
+    """The explanation of how one attempt of a run ended. `left_out` is the number of further links, which `chain` does
+    not contain since its length is limited. `notes` are remarks on the order of events, or on the evidence."""
 
     attempt: int
     cause: Cause
@@ -83,7 +83,8 @@ class Explanation(NamedTuple):
 
 
 def explain(evidence: RunEvidence) -> Explanation | None:
-    """Return the explanation of why the run ended as it did, or why it hangs; None if it succeeded, or runs on."""
+    """Return the explanation of why a run ended as it did, or why it hangs, from the `evidence` about it; None if it
+    succeeded, or still runs without a hang."""
     said = observations(evidence)
     cause = find_cause(evidence, said)
     if cause is None:
@@ -111,8 +112,9 @@ def _link(each: Observation, cause: Cause, evidence: RunEvidence) -> Link:
 
 
 def _hang_link(evidence: RunEvidence, cause: Cause) -> list[Link]:
-    """Return a link for a hang that did not resume; none without such a hang. If the hang is the cause, or may be why a
-    person, a limit or a scheduler ended the run, the link is a root."""
+    """Return a list with the link of the explanation's chain for a hang after which the run did not resume; empty
+    without such a hang. If the hang is the cause, or may be why a person, a limit or a scheduler ended the run, the
+    link's role is ROOT, else CONFIRMATION."""
     hang = evidence.hang
     if hang is None or (hang.resumed is not None and cause.id != HANG.id):
         return []
@@ -129,8 +131,8 @@ def _is_cause(each: Observation, cause: Cause) -> bool:
 
 
 def _is_elsewhere(each: Observation, cause: Cause) -> bool:
-    """Return whether another rank only printed the observation, before the cause. Then it is unrelated to the known
-    cause."""
+    """Return whether the observation `each` is a message that a rank which the cause does not name only printed, and
+    printed before the cause. Such a message is unrelated to the known cause."""
     if each.role != Role.ROOT or each.raised or each.time is None or cause.time is None or cause.standing == UNKNOWN:
         return False
     whose = set(each.match.whose or each.ranks)
@@ -146,8 +148,8 @@ def _is_later(each: Observation, cause: Cause) -> bool:
 
 
 def _stopped_link(evidence: RunEvidence, cause: Cause, by_scheduler: bool) -> list[Link]:
-    """Return a link for the ranks that ran on until worldsize ended them, or, if no rank had failed, until the
-    scheduler's TERM ended them; none without such ranks."""
+    """Return a list with one link of the explanation's chain for the ranks that ran on until worldsize ended them, or,
+    if no rank had failed and `by_scheduler`, until the scheduler's TERM ended them. Empty without such ranks."""
     with_job = by_scheduler and not cause.ranks
     ended = [end for end in evidence.ends if end.stopped or (with_job and end.code == _TERM_CODE)]
     stopped = [end for end in ended if end.rank not in cause.ranks and not end.exception]
@@ -160,8 +162,8 @@ def _stopped_link(evidence: RunEvidence, cause: Cause, by_scheduler: bool) -> li
 
 
 def _notes(evidence: RunEvidence, said: Sequence[Observation]) -> tuple[str, ...]:
-    """Return a note if the order of the first two roots is uncertain because of the clocks of their nodes; none
-    otherwise."""
+    """Return a note if it is uncertain, because of the clocks of their nodes, which of the first two observations that
+    can be the cause was earlier; no note otherwise."""
     roots = [each for each in said if each.role == Role.ROOT and each.time is not None and each.node is not None]
     if len(roots) < 2 or lead_is_sure(roots[0], roots[1], evidence):
         return ()

@@ -31,8 +31,8 @@ _WHILE_IT_RUNS = "; `worldsize stacks RUN` looks again, `worldsize cancel RUN` e
 
 
 def stuck_cause(evidence: RunEvidence) -> Cause | None:
-    """Return the cause of the hang of a run that is alive; None if the watchdog has found no hang, or if the run has
-    resumed."""
+    """Return the cause of the hang of a run that is still alive; None if the watchdog has found no hang, or if the run
+    has resumed. The hint names the commands that show and end the run."""
     hang = evidence.hang
     if hang is None or hang.resumed is not None:
         return None
@@ -41,14 +41,14 @@ def stuck_cause(evidence: RunEvidence) -> Cause | None:
 
 
 def is_ended_for_hang(evidence: RunEvidence) -> bool:
-    """Return whether the watchdog has ended the run, rather than `hang_timeout`, which applies to ranks that ended with
-    0."""
+    """Return whether worldsize's watchdog ended the run because it was silent, rather than `hang_timeout`, which
+    applies if some ranks ended with 0 while others wait."""
     return evidence.reason == Reason.HANG and evidence.message.startswith(SILENT)
 
 
 def ended_hang_cause(evidence: RunEvidence) -> Cause:
-    """Return the cause of a run that the watchdog has ended. If its `hang.json` cannot be read, the cause contains only
-    the run's message."""
+    """Return the cause of a run that worldsize's watchdog has ended because it hung. If the attempt's `hang.json`
+    cannot be read, the cause contains only the run's message."""
     if evidence.hang is not None:
         return _cause_of(evidence.hang, evidence)
     time = evidence.failure.time or None if evidence.failure is not None else None
@@ -58,9 +58,12 @@ def ended_hang_cause(evidence: RunEvidence) -> Cause:
 def timed_out_hang_cause(
     evidence: RunEvidence, said: Sequence[Observation], roots: Sequence[Observation]
 ) -> Cause | None:
-    """Return the cause if a hang led to timeouts of collective calls. None if no hang names a rank, if the run
-    continued before the timeouts, or if the messages of the ranks contradict the hang or state more. `roots` are the
-    observations of `said` that can be the cause."""
+    """Return the hang that the watchdog found as the cause of a failure, if it led to timeouts of collective calls.
+    `roots` are those of the observations `said` that can be the cause.
+
+    None if no hang names a rank, if the run continued before the timeouts, or if the messages of the ranks contradict
+    the hang or state more.
+    """
     hang = evidence.hang
     waited = [each for each in said if each.id in _TIMED_OUT]
     if hang is None or not hang.ranks or not waited or _went_on_before(hang, waited):
@@ -72,8 +75,8 @@ def timed_out_hang_cause(
 
 
 def had_stood_still(evidence: RunEvidence) -> str:
-    """Return the text that is added to a cause from outside, "; the run had been idle since 14:03:11: rank 3 has not
-    …"; "" if the run did not hang, or was not ended from outside."""
+    """Return the text that is added to the cause of a run that a person, a limit or a scheduler ended, "; the run had
+    been idle since 14:03:11: rank 3 has not …"; "" if the run did not hang, or ended otherwise."""
     hang = evidence.hang
     if hang is None or hang.resumed is not None or evidence.reason not in FROM_OUTSIDE:
         return ""
@@ -81,15 +84,15 @@ def had_stood_still(evidence: RunEvidence) -> str:
 
 
 def _went_on_before(hang: Hang, waited: Sequence[Observation]) -> bool:
-    """Return whether the run was seen to resume before the first rank reported that it had waited too long. Such a
-    report is itself a sign of life, so a resumption at that time does not count."""
+    """Return whether the run resumed after the `hang`, before the first rank reported that it had waited too long.
+    `waited` are these reports. Such a report is itself a sign of life, so a resumption at that time does not count."""
     first = min((each.time for each in waited if each.time is not None), default=None)
     return hang.resumed is not None and (first is None or hang.resumed < first - PRINTED_BEFORE)
 
 
 def _agrees(hang: Hang, evidence: RunEvidence, said: Sequence[Observation]) -> bool:
-    """Return whether the messages of the ranks and of NCCL's watchdog agree with the hang. They must name no other
-    rank, and no rank that did not enter a call may have timed out in one."""
+    """Return whether the messages of the ranks and of NCCL's watchdog agree with the ranks that the `hang` names. The
+    messages must name no other rank, and no rank that did not enter a collective call may have timed out in one."""
     named = {rank for each in said if each.id in _TIMED_OUT and each.role == Role.CASCADE for rank in each.match.whose}
     odd = odd_ranks(calls_given_up(evidence))
     own = set(hang.ranks)
@@ -100,8 +103,8 @@ def _agrees(hang: Hang, evidence: RunEvidence, said: Sequence[Observation]) -> b
 
 
 def _tells_more(hang: Hang, evidence: RunEvidence, roots: Sequence[Observation]) -> bool:
-    """Return whether other evidence explains why the named ranks kept the others waiting: they had ended with 0, or one
-    of them had printed a cause."""
+    """Return whether other evidence explains why the ranks that the `hang` names kept the other ranks waiting: all of
+    them had ended with 0, or one of them had printed a message that can be the cause (`roots`)."""
     ended = {end.rank for end in evidence.ends if end.code == 0}
     return ended.issuperset(hang.ranks) or any(not each.raised and set(each.ranks) & set(hang.ranks) for each in roots)
 
@@ -113,8 +116,8 @@ def _cause_of(hang: Hang, evidence: RunEvidence) -> Cause:
 
 
 def _reasons(hang: Hang) -> list[str]:
-    """Return the evidence for a hang: the witnesses that name the ranks, why the others do not, and the first groups of
-    ranks with equal stacks."""
+    """Return the evidence for a hang as lines of text: which witnesses name the ranks, why other witnesses name none,
+    and the first groups of ranks with equal stacks."""
     titles = [WITNESSES.get(name, name) for name in hang.witnesses]
     found = ["named by " + " and ".join(titles)] if titles and hang.ranks else []
     found += [f"no rank is named by {WITNESSES.get(name, name)}: {why}" for name, why in hang.missing]

@@ -19,8 +19,9 @@ _OF_EXCEPTION = 1
 
 
 def has_ended_rank(time: float, end: RankEnd, log: Sequence[Line]) -> bool:
-    """Return whether an exception raised at `time` ended the rank. A shell may work on after a program that failed, and
-    end with a code of its own. A time of 0 means that it is unknown; then any exit code except 0 counts."""
+    """Return whether an exception that the rank raised at `time` (Unix seconds) ended the rank, from the rank's `end`
+    and its `log`. A shell may work on after a program that failed, and end with a code of its own. A time of 0 means
+    that it is unknown; then any exit code except 0 counts."""
     if not time:
         return end.code != 0
     if end.code == 0 or _went_on_after(time, log):
@@ -29,13 +30,14 @@ def has_ended_rank(time: float, end: RankEnd, log: Sequence[Line]) -> bool:
 
 
 def _went_on_after(time: float, log: Sequence[Line]) -> bool:
-    """Return whether the rank wrote more than a few last lines long after `time`."""
+    """Return whether the rank wrote at least 5 lines to its `log` more than 30 seconds after `time`."""
     last = log[-_LINES_OF_WORK].time if len(log) >= _LINES_OF_WORK else None
     return last is not None and last - time > _WORKING
 
 
 def is_past(index: int, log: Sequence[Line]) -> bool:
-    """Return whether the rank worked on after this line of its log. Then the line does not explain its end."""
+    """Return whether the rank worked on after the line `log[index]` of its log, so that the line does not explain the
+    rank's end. A rank worked on if it wrote several lines long after that line, or many lines at any time."""
     time = log[index].time
     if time is not None and _went_on_after(time, log):
         return True

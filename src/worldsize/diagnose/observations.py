@@ -50,8 +50,8 @@ _RECORDS = {
 
 
 def observations(evidence: RunEvidence) -> list[Observation]:
-    """Return all observations in the evidence, in the order of time, those without a time last. Equal ones of several
-    ranks are merged."""
+    """Return all observations in the `evidence` about a run: log lines, exceptions and signals that match a signature.
+    They are in the order of time, those without a time last. Equal ones of several ranks are merged."""
     found = [*_of_ranks(evidence), *_of_machines(evidence)]
     return sorted(_folded(found), key=lambda each: (each.time is None, each.time or 0.0))
 
@@ -73,36 +73,40 @@ def _of_ranks(evidence: RunEvidence) -> Iterator[Observation]:
 
 
 def _until(ended: float | None, said: Sequence[Observation]) -> list[Observation]:
-    """Return a rank's observations with no time after the rank's end, since the times of lines may be late."""
+    """Return a rank's observations `said` with no time after `ended`, the time of the rank's end, since the times of
+    log lines may be late."""
     if ended is None:
         return list(said)
     return [each if each.time is None else each._replace(time=min(each.time, ended)) for each in said]
 
 
 def _is_told_by(raised: Observation, printed: Observation) -> bool:
-    """Return whether a printed line only repeats what ended the rank. It has the same signature or the same text, or
-    belongs to the exception from which the last one was raised, or to the abort that ended the rank."""
+    """Return whether the observation `printed`, a log line, only repeats `raised`, the exception or signal that ended
+    the rank. It has the same signature or the same message, or belongs to the exception from which the last one was
+    raised, or to the abort that ended the rank."""
     if printed.id in (raised.id, *_RAISED_FROM_BETTER) or (printed.id == "native-abort" and _is_thrown(raised.text)):
         return True
     return _is_part(printed.text, raised.text)
 
 
 def _without_parts(said: Sequence[Observation]) -> list[Observation]:
-    """Return a rank's observations without those whose message is contained in a root, which states more."""
+    """Return a rank's observations `said` without those whose message is contained in the text of another observation
+    that can be the cause and so states more."""
     roots = [each for each in said if is_root(each)]
     return [each for each in said if is_root(each) or not any(_is_part(each.text, root.text) for root in roots)]
 
 
 def _is_part(text: str, other: str) -> bool:
-    """Return whether the message of an exception is contained in the text of another one."""
+    """Return whether the message of the exception `text` ("Type: message") is contained in the text `other`. False if
+    `text` has no message."""
     message = text.partition(": ")[2].strip()
     return bool(message) and message in other
 
 
 def _raised_observation(end: RankEnd, evidence: RunEvidence) -> Observation | None:
-    """Return the observation of the rank's uncaught exception; None if there is none. If the exception matches no row
-    of the tables, or one that is less exact than the row of the exception from which it was raised, that row is used.
-    """
+    """Return the observation of the uncaught exception in the rank's `end`; None if there is none. Its signature is the
+    row of the tables that the exception's text matches, else EXCEPTION. If the exception matches no row, or a less
+    exact one, the row of the exception from which it was raised is used."""
     raised = end.exception
     if raised is None:
         return None
@@ -122,8 +126,8 @@ def _raised_observation(end: RankEnd, evidence: RunEvidence) -> Observation | No
 
 
 def _meaning_of_exception(text: str, shown: str) -> str:
-    """Return the meaning of an exception that matches no row. For torch's exception about a spawned process, the
-    meaning names the exception of that process."""
+    """Return a sentence on the exception `text` ("Type: message") that matches no signature. For torch's exception
+    about a spawned process, the sentence names the exception of that process, from the last line of `shown`."""
     kind = text.partition(":")[0]
     if kind != _SPAWNED:
         return f"the program raised {kind}, and did not catch it"
@@ -132,7 +136,8 @@ def _meaning_of_exception(text: str, shown: str) -> str:
 
 
 def _shortened(text: str, match: Match | None) -> str:
-    """Return the text. If the match is in one of its later lines, return its first sentence and that line."""
+    """Return the exception's `text`. If a signature matches in one of its later lines, return its first sentence and
+    that line instead."""
     first, _, others = text.partition("\n")
     if match is None or not others or not match.line or first.startswith(match.line):
         return text
@@ -143,8 +148,9 @@ def _shortened(text: str, match: Match | None) -> str:
 
 
 def _own_ends(evidence: RunEvidence) -> Iterator[RankEnd]:
-    """Yield the ends of ranks. The end of a task that a batch script's own srun started is known only from the failure.
-    The script, which takes the place of rank 0, ends with the same code, so that code is not counted for it."""
+    """Yield the RankEnd of every rank of the run. If the first failure is that of a task that a user's own batch script
+    started with srun, the task's end is taken from the failure. The script, which takes the place of rank 0, ends with
+    the same code, so that code is not counted for rank 0."""
     failure = evidence.failure
     ends = {end.rank: end for end in evidence.ends}
     task = ends.get(-1 if failure is None or failure.rank is None else failure.rank)
@@ -158,8 +164,9 @@ def _own_ends(evidence: RunEvidence) -> Iterator[RankEnd]:
 
 
 def _signal_observation(end: RankEnd, evidence: RunEvidence) -> Observation | None:
-    """Return the observation of the signal that ended the rank; None if it ended otherwise, or if an agent or the
-    scheduler ended it."""
+    """Return the observation of the signal that ended the rank of `end`; None if the rank ended otherwise, or if an
+    agent or the scheduler ended it. If an uncaught C++ exception aborted the rank, the observation is that of its
+    message."""
     name = None if end.stopped else SIGNALS.get(end.code or 0)
     by_scheduler = evidence.failure is None or evidence.failure.rank is None
     if name is None or (name == "terminated" and by_scheduler):
@@ -177,8 +184,8 @@ def _signal_observation(end: RankEnd, evidence: RunEvidence) -> Observation | No
 
 
 def _thrown_line(end: RankEnd, evidence: RunEvidence) -> Line | None:
-    """Return the log line with the message of an uncaught C++ exception, which aborted the rank; None if there is
-    none."""
+    """Return the line in the rank's log with the message of an uncaught C++ exception ("what(): …"), which aborted the
+    rank; None if there is none."""
     lines = reversed(evidence.lines.get(end.rank, ()))
     return next((line for line in lines if _is_thrown(line.text)), None)
 
@@ -188,13 +195,14 @@ def _is_thrown(text: str) -> bool:
 
 
 def _with_words(signal: Observation, said: Observation) -> Observation:
-    """Return the observation of the signal with the line that the program printed about it before."""
+    """Return the observation `signal` of the signal that ended a rank, with the text and the place of `said`, the line
+    that the program printed about the signal before."""
     return signal._replace(text=f"{signal.text}: {said.text.strip()}", file=said.file, offset=said.offset)
 
 
 def _line_observations(end: RankEnd, evidence: RunEvidence) -> list[Observation]:
-    """Return the observations in a rank's log: for each signature the first matching line after which the rank did not
-    work on. Confirmations, and the rows of `_LASTING`, count even if it did."""
+    """Return the observations in the log of the rank of `end`: for each signature the first matching line after which
+    the rank did not work on. Confirmations, and the rows of `_LASTING`, count even if the rank did."""
     found: dict[str, Observation] = {}
     log = evidence.lines.get(end.rank, ())
     for index, line, match in _matched(log, evidence):
@@ -220,8 +228,8 @@ def _of_machines(evidence: RunEvidence) -> Iterator[Observation]:
 
 
 def _of_jobs(said: Iterable[Observation]) -> list[Observation]:
-    """Return, for each signature, the most specific of the scheduler's lines about its job. A scheduler reports one
-    cause for each step and each node."""
+    """Return, for each signature, the most specific of `said`, the observations in the scheduler's lines about its job.
+    A scheduler reports one cause for each step and each node."""
     found: dict[str, Observation] = {}
     for each in said:
         known = found.get(each.id)
@@ -231,8 +239,8 @@ def _of_jobs(said: Iterable[Observation]) -> list[Observation]:
 
 
 def _vagueness(each: Observation) -> tuple[bool, bool]:
-    """Return a sort key that is lower for a more specific text. A text that names what it is about is the most
-    specific, then one about the whole job."""
+    """Return a sort key for an observation in the scheduler's lines that is lower for a more specific text. A text that
+    names what it is about is the most specific, then one about the whole job rather than a step."""
     return each.match.meaning == each.match.signature.meaning, _STEP in each.text
 
 
@@ -245,15 +253,16 @@ def _matched(lines: Iterable[Line], evidence: RunEvidence) -> Iterator[tuple[int
 
 
 def _head_time(time: float | None, node: int, evidence: RunEvidence) -> float | None:
-    """Convert a time of a node's clock to the head's clock."""
+    """Convert `time`, in Unix seconds by the clock of node `node`, to the clock of the head node. Return it unchanged
+    if the node's clock offset is unknown; None for None."""
     offset = evidence.offsets.get(node)
     return time if time is None or offset is None else time - offset.seconds
 
 
 def _folded(found: Sequence[Observation]) -> list[Observation]:
-    """Return the observations with equal ones of several ranks merged, separately for those that ended their ranks and
-    those that did not. Of cascades, and of the rows of `_SHARED`, the text is ignored, and only the ranks that it names
-    are compared."""
+    """Return the observations `found` with equal ones of several ranks merged, separately for those that ended their
+    ranks and those that did not. Numbers in their texts are ignored. Of cascades, and of the rows of `_SHARED`, the
+    whole text is ignored, and only the ranks that it names are compared."""
     same: dict[tuple[Any, ...], list[Observation]] = {}
     for each in found:
         is_same = each.role == Role.CASCADE or each.id in _SHARED
@@ -263,8 +272,8 @@ def _folded(found: Sequence[Observation]) -> list[Observation]:
 
 
 def _first_of(group: Sequence[Observation]) -> Observation:
-    """Merge a group of equal observations. Time and node are those of the first, and the text is that of the lowest
-    rank."""
+    """Merge a group of equal observations of several ranks into one, with all their ranks. Time and node are those of
+    the earliest, and the text is that of the lowest rank."""
     first = min(group, key=lambda each: (each.time is None, each.time or 0.0, each.ranks))
     ranks = tuple(sorted({rank for each in group for rank in each.ranks}))
     words = min(group, key=lambda each: each.ranks)
@@ -276,5 +285,5 @@ def _without_numbers(text: str) -> str:
 
 
 def is_root(observation: Observation) -> bool:
-    """Return whether the observation can be the cause."""
+    """Return whether the observation's signature has the role ROOT, so that it can be the cause of a failure."""
     return observation.role == Role.ROOT

@@ -28,8 +28,9 @@ _OF_PYTHON = re.compile(r"(?!.*Rendezvous)[\w.]*(?:Connection\w*|BrokenPipe)Erro
 
 
 def unknown_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause:
-    """Return the cause that is reported if the evidence shows none. It is made from the most informative of `own`, the
-    observations of the rank that failed first, else from its exit code and its last line."""
+    """Return the cause, of standing UNKNOWN, that is reported if the evidence shows no cause of the failure. It is made
+    from the most informative of `own`, the observations of the rank that failed first, else from that rank's exit code
+    and its last line."""
     failure = evidence.failure
     assert failure is not None
     ranks = () if failure.rank is None else (failure.rank,)
@@ -54,19 +55,20 @@ def unknown_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause:
 
 
 def _last_words(rank: int | None, evidence: RunEvidence) -> str:
-    """Return the last line of a rank that contains a word; "" if there is none."""
+    """Return the last log line of rank `rank` that contains a word; "" if there is none, or if `rank` is None."""
     lines = () if rank is None else evidence.lines.get(rank, ())
     return next((line.text.strip() for line in reversed(lines) if re.search(r"\w", line.text)), "")
 
 
 def _has_lost_rank(lost: Observation, evidence: RunEvidence) -> bool:
-    """Return whether a rank other than those that lost a peer has ended by itself, or may have."""
+    """Return whether a rank that is not among those of the observation `lost`, which lost a peer, may have ended by
+    itself: it was not stopped by an agent."""
     return any(end.rank not in lost.ranks and not end.stopped for end in evidence.ends)
 
 
 def of_observation(each: Observation, standing: str, evidence: RunEvidence) -> Cause:
-    """Return the observation as a cause. It is a cause on one node alone if agents of other nodes have found there what
-    was missing."""
+    """Convert the observation `each` to a Cause with the level of certainty `standing`. It is a cause on one node alone
+    if agents of other nodes have found there the file or module that was missing."""
     row = each.match.signature
     name, sentence, reasons = row.id, each.match.meaning, [each.text.strip()]
     elsewhere = _nodes_that_have_it(each, evidence) if row.id in _PLACES else ()
@@ -80,7 +82,8 @@ def of_observation(each: Observation, standing: str, evidence: RunEvidence) -> C
 
 
 def _nodes_that_have_it(each: Observation, evidence: RunEvidence) -> tuple[int, ...]:
-    """Return the other nodes that have found what was missing; none if one of them lacks it too."""
+    """Return the other nodes whose agents have found the file or module that the observation `each` reports as missing
+    on its node; none if one of them lacks it too."""
     answers = {
         node: answer.found
         for node, answer in evidence.compared.items()

@@ -14,8 +14,8 @@ from worldsize.state.records import Reason
 
 
 def early_exit_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause | None:
-    """Return the cause if ranks had ended with 0 while the rank that failed first still waited for them; None
-    otherwise."""
+    """Return the cause if ranks had ended with 0 while the rank that failed first still waited for them in a collective
+    call; None otherwise. `own` are the observations of the rank that failed first."""
     failure = evidence.failure
     assert failure is not None
     lost = next((each for each in own if each.raised and each.id in ("collective-timeout", "peer-lost")), None)
@@ -30,8 +30,9 @@ def early_exit_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause
 
 
 def missing_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause | None:
-    """Return the cause if ranks waited for others in a collective call until it timed out, or if a rank names the ranks
-    that failed; None otherwise. The cause names the ranks that did not come, if they are known."""
+    """Return the cause of a failure if ranks waited for other ranks in a collective call until it timed out, or if a
+    rank's message names the ranks that failed; None otherwise. The cause names the ranks that did not come, if they are
+    known."""
     waited = [each for each in said if each.id == "collective-timeout"]
     named = next((each for each in said if each.role == Role.CASCADE and each.match.whose), None)
     if named is not None:
@@ -52,7 +53,8 @@ def missing_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause |
 
 
 def _named_cause(each: Observation, evidence: RunEvidence) -> Cause:
-    """Return the cause from a rank's report about other ranks that it names."""
+    """Return the cause of a failure from the observation `each`, in which a rank reports a failure of other ranks that
+    it names."""
     row, whose = each.match.signature, each.match.whose
     sentence = f"{ranks_text(whose)} {each.match.meaning}"
     standing = ESTABLISHED if each.raised else SUPPORTED
@@ -62,5 +64,5 @@ def _named_cause(each: Observation, evidence: RunEvidence) -> Cause:
 
 
 def node_of(rank: int, evidence: RunEvidence) -> int | None:
-    """Return the node of a rank; None if the evidence does not contain the rank."""
+    """Return the number of the node on which rank `rank` ran; None if the evidence does not contain the rank."""
     return next((end.node for end in evidence.ends if end.rank == rank), None)

@@ -55,7 +55,8 @@ class Activation(NamedTuple):
     closed: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """Return the activation as lines of bash, without the modules, which are loaded earlier."""
+        """Return the lines of bash that activate the environment: that extend PATH and LD_LIBRARY_PATH, set or unset
+        variables and source scripts. The modules, which are loaded earlier, are not included."""
         found = []
         if self.path:
             found.append(f"export PATH={_join_paths(self.path)}:$PATH")
@@ -67,7 +68,8 @@ class Activation(NamedTuple):
         return found + [f". {shlex.quote(script)}" for script in self.scripts]
 
     def loaded_paths(self, secrets: Collection[str] = ()) -> tuple[str, ...]:
-        """Return the paths of this machine from which ranks would execute or load something.
+        """Return the paths of this machine, of programs, libraries and scripts, from which ranks with this activation
+        would execute or load something.
 
         Variables that hold secrets are left out: those of `closed`, and those whose values contain one of `secrets`.
         """
@@ -82,11 +84,12 @@ class Activation(NamedTuple):
         )
 
     def has_effect(self) -> bool:
-        """Return whether there is any setting to apply."""
+        """Return whether the activation changes anything: a directory, variable, script or module."""
         return bool(self.lines() or self.modules)
 
     def shell_lines(self) -> list[str]:
-        """Return the whole activation, modules included, as lines for a bash that does not know `module` yet."""
+        """Return all lines of bash that activate the environment, for a shell that does not know `module` yet. Modules
+        are loaded first."""
         return [*(MODULE_LINES if self.modules else ()), *self.module_lines(), *self.lines()]
 
     def module_lines(self) -> list[str]:
@@ -100,8 +103,8 @@ def activation(
     upon: ExistingEnvironment | None = None,
     secrets: Collection[str] = (),
 ) -> Activation:
-    """Return the activation of the existing environment `found` (None: the current Python), and of what `spec` adds to
-    it. The environment may be a layer on top of `upon`.
+    """Return the Activation of the existing environment `found` (None: the current Python), with the directories,
+    variables and modules that `spec` adds to it. The environment may be a layer on top of the environment `upon`.
 
     `$NAME` in the spec's variables and directories is replaced by its value in `environ`, or by that of an earlier
     variable of the spec. $PREFIX is the environment itself. `secrets` are the names of variables that hold a secret, in
@@ -123,8 +126,8 @@ def activation(
     closed = {name: is_told(name, value) for name, value in variables.items() if value is not None}
 
     def holds_secret(text: str) -> bool:
-        """Return whether a variable that `text` names holds a secret. A variable that the spec sets later still has its
-        value in `environ`."""
+        """Return whether `text` refers to a variable (`$NAME`, or `~` for HOME) that holds a secret. A variable that
+        the spec sets later still has its value in `environ`."""
         named = [match[1] or match[2] for match in re.finditer(_VARIABLE, text)] + ["HOME"] * text.startswith("~")
         return any(
             name in secrets or (closed[name] if name in closed else is_secret(name, environ.get(name, "")))
@@ -165,8 +168,8 @@ def prefix_activation(found: ExistingEnvironment) -> Activation:
 
 
 def expand_variables(text: str, known: Mapping[str, str]) -> str:
-    """Replace a leading `~` and `$NAME` in `text` with their values, without a shell. Unknown names stay as they are.
-    Raise UsageError if the result is longer than a variable can be."""
+    """Return `text` with a leading `~` and each `$NAME` replaced by their values in the mapping `known`, without a
+    shell. Unknown names stay as they are. Raise UsageError if the result is longer than a variable can be."""
     if text == "~" or text.startswith("~/"):
         text = known.get("HOME", "~") + text[1:]
     whole = re.sub(_VARIABLE, lambda match: known.get(match[1] or match[2], match[0]), text)
@@ -176,7 +179,8 @@ def expand_variables(text: str, known: Mapping[str, str]) -> str:
 
 
 def _scripts(directory: str) -> tuple[str, ...]:
-    """Return the shell scripts in a directory, in order; none if it is missing or cannot be read."""
+    """Return the paths of the shell scripts (*.sh) in `directory`, sorted by name; none if the directory is missing or
+    cannot be read."""
     try:
         names = sorted(os.listdir(directory))
     except OSError:
@@ -189,7 +193,9 @@ def _join_paths(directories: tuple[str, ...]) -> str:
 
 
 def paths_in_variables(variables: Mapping[str, str | None]) -> tuple[str, ...]:
-    """Return the directories and files in the values of variables that decide what is executed."""
+    """Return the absolute paths of directories and files in those of the environment `variables` that decide what is
+    executed: PATH (with the `python` in each directory), PYTHONPATH, LD_LIBRARY_PATH, LD_PRELOAD, BASH_ENV and the
+    like."""
     found: list[str] = []
     for name, separators in _SEPARATORS.items():
         parts = [variables.get(name) or ""]
@@ -200,8 +206,8 @@ def paths_in_variables(variables: Mapping[str, str | None]) -> tuple[str, ...]:
 
 
 def with_interpreters(directories: Iterable[str]) -> tuple[str, ...]:
-    """Return the absolute ones of these directories, each followed by the `python` in it, which may be a link to
-    anywhere."""
+    """Return those of `directories` that are absolute paths, each followed by the path of the `python` in it if there
+    is one, which may be a link to anywhere."""
     found = []
     for directory in _absolute_paths(directories):
         python = os.path.join(directory, "python")

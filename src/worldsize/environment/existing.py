@@ -35,11 +35,12 @@ class ExistingEnvironment(NamedTuple):
 
 
 def find_existing(wanted: str, environ: Mapping[str, str], own: Mapping[str, str] = {}) -> ExistingEnvironment:
-    """Return the environment at the absolute path `wanted`, or the one of that name. `own` maps names of environments
-    that worldsize has built to their prefixes; these have priority.
+    """Return the existing environment `wanted`: the one at that path if it contains a slash, else the one of that name.
+    `own` maps names of environments that worldsize has built to their prefixes; these have priority.
 
     Names are searched where conda, mamba and virtualenvwrapper keep their environments. Raise NotFound, with the
-    nearest name, if there is none. Raise NotFound also if another user could have created the environment.
+    nearest name, if there is none. Raise NotFound also if another user could have created the environment. Raise
+    UsageError if the path is an interpreter that is not the `python` of its directory.
     """
     if os.sep in wanted:
         return _environment_at(wanted)
@@ -61,8 +62,8 @@ def find_existing(wanted: str, environ: Mapping[str, str], own: Mapping[str, str
 
 
 def _candidate_prefixes(name: str, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the prefixes at which an environment of this name may be: in the directories of environments, then in
-    conda's registry. For "base", the installations of conda itself follow."""
+    """Yield the directories (prefixes) in which a conda or virtual environment named `name` may be: in the directories
+    of environments, then in conda's registry. For "base", the installations of conda itself follow."""
     yield from (os.path.join(directory, name) for directory in _environment_directories(environ))
     yield from (path for path in _read_conda_registry(environ) if os.path.basename(path) == name)
     if name == "base":
@@ -70,9 +71,10 @@ def _candidate_prefixes(name: str, environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def is_trusted_prefix(prefix: str) -> bool:
-    """Return whether an environment that was found by its name is the one that the user means. It must belong to this
-    user, to root or to a trusted owner. Or it is in a tree of one owner to which no other user can write, at a place
-    where no other user could have put it. False also if its directories cannot be read."""
+    """Return whether the environment in the directory `prefix`, which was found by its name, is the one that the user
+    means, and not one that another user placed there. It must belong to this user, to root or to a trusted owner. Or it
+    is in a tree of one owner to which no other user can write, at a place where no other user could have put it. False
+    also if its directories cannot be read."""
     try:
         place = os.path.join(real_path(prefix, check_parents=False), "bin")  # no link belongs to another user
         if is_reliable_directory(place):
@@ -108,8 +110,8 @@ def venv_home(prefix: str) -> str | None:
 
 
 def explain_missing_python(prefix: str) -> tuple[str, str]:
-    """Return what is missing in an environment that worldsize has built and whose Python was removed since, and a
-    hint."""
+    """Return two texts about the environment in `prefix`, which worldsize has built and whose Python was removed since:
+    what is missing, and a hint."""
     path = os.path.join(prefix, "bin", "python")
     target = os.path.join(os.path.dirname(path), os.readlink(path)) if os.path.islink(path) else path
     mend = f"restore it; or worldsize env remove {os.path.basename(prefix)}: its next use rebuilds it"
@@ -117,8 +119,9 @@ def explain_missing_python(prefix: str) -> tuple[str, str]:
 
 
 def python_version(prefix: str) -> tuple[int, int] | None:
-    """Return the version of a prefix's Python from its files, without executing anything; None if they do not show it.
-    The target of the link bin/python has priority over the directories in lib, of which there may be several."""
+    """Return the version, such as (3, 11), of the Python in the environment `prefix` from its files, without executing
+    anything; None if they do not show it. The target of the link bin/python has priority over the directories in lib,
+    of which there may be several."""
     target = os.path.basename(os.path.realpath(os.path.join(prefix, "bin", "python")))
     named = re.fullmatch(_LIB, target)
     if named:
@@ -160,7 +163,8 @@ def _environment_of_python(path: str) -> ExistingEnvironment:
 
 
 def _environment_directories(environ: Mapping[str, str]) -> list[str]:
-    """Return the directories whose entries are environments."""
+    """Return the directories in which conda, mamba and virtualenvwrapper keep environments, one subdirectory for each,
+    according to the variables in `environ`. They need not exist."""
     found = [
         *environ.get("CONDA_ENVS_PATH", "").split(os.pathsep),
         *environ.get("CONDA_ENVS_DIRS", "").split(os.pathsep),
@@ -172,7 +176,8 @@ def _environment_directories(environ: Mapping[str, str]) -> list[str]:
 
 
 def _conda_roots(environ: Mapping[str, str]) -> list[str]:
-    """Return the directories in which conda, mamba or micromamba may be installed."""
+    """Return the directories in which conda, mamba or micromamba may be installed, according to the variables in
+    `environ` and by their usual names in the user's home. They need not exist."""
     active = environ.get("CONDA_PREFIX", "")
     parent = os.path.dirname(active)
     found = [
@@ -185,7 +190,8 @@ def _conda_roots(environ: Mapping[str, str]) -> list[str]:
 
 
 def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
-    """Return the prefixes in conda's registry file; none if it is missing or cannot be read."""
+    """Return the prefixes of environments in conda's registry file (~/.conda/environments.txt); none if it is missing
+    or cannot be read."""
     home = user_home(environ)
     try:
         with open(os.path.join(home, ".conda", "environments.txt"), encoding="utf-8") as file:
@@ -195,7 +201,8 @@ def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
 
 
 def _not_found_error(name: str, environ: Mapping[str, str], own: Mapping[str, str]) -> NotFound:
-    """Return the error with the nearest name. Directories that cannot be read are ignored."""
+    """Return the NotFound error for the unknown environment `name`, with the nearest known name as a hint. Directories
+    that cannot be read are ignored."""
     from worldsize.jobspec.reading.nearest import did_you_mean
 
     known = dict.fromkeys(own)

@@ -24,8 +24,8 @@ class ResolvedEnvironment(NamedTuple):
 
 
 def resolve_environment(wanted: str | Mapping[str, Any] | None, config: Config, depth: int = 0) -> ResolvedEnvironment:
-    """Return the spec of a job's `environment:`, or of a word on the command line. Raise UsageError or NotFound if it
-    is wrong.
+    """Return the environment that `wanted`, a job's `environment:` or a word on the command line, means with this
+    configuration, as a ResolvedEnvironment. Raise UsageError or NotFound if it is wrong.
 
     These are tried in order: a name that only Azure has, or an image that is the whole spec, by `environment_map`; a
     named environment of the configuration; a path; the name of an environment that exists. `depth` is the number of
@@ -57,8 +57,8 @@ def _spec_of_path(path: str) -> EnvironmentSpec:
 
 
 def _with_file_contents(spec: EnvironmentSpec) -> EnvironmentSpec:
-    """Return `spec` with the contents of its file added. Raise ConfigError if this installation builds no
-    environments."""
+    """Return the environment spec with the contents of the file that it names (requirements, conda environment, …)
+    added; unchanged if it names none. Raise ConfigError if this installation builds no environments."""
     if spec.file is None:
         return spec
     sources = load_module("wings.environments.sources", "building environments")
@@ -69,8 +69,9 @@ def _with_file_contents(spec: EnvironmentSpec) -> EnvironmentSpec:
 def _resolve_contents(
     spec: EnvironmentSpec, config: Config, depth: int, says_something: bool = True
 ) -> ResolvedEnvironment:
-    """Return the environment that a mapping in a job, or a file, describes. The same text means the same in both. If it
-    describes nothing that can be built, the current Python is used, with a notice if `says_something`."""
+    """Return the environment that `spec`, read from a mapping in a job or from a file, describes. The same text means
+    the same in both. If the spec describes nothing that can be built, the current Python is used, with a notice if
+    `says_something`."""
     spec = _with_file_contents(spec)
     if spec == EnvironmentSpec(name=spec.name):
         what = "contains nothing that can be built here: the command runs in the current Python"
@@ -91,7 +92,8 @@ def _resolve_azure_name(name: str, config: Config, depth: int) -> ResolvedEnviro
 
 
 def _mapped_name(name: str, config: Config, image: bool = False) -> str | None:
-    """Return the value in `[environment_map]` for a name of Azure's, or for an image; None if it has none."""
+    """Return the value that `[environment_map]` of the configuration has for `name`, an environment's name in Azure or
+    (`image`) a container image; None if no pattern in the table matches."""
     wing = load_module("wings.azure.environment_names", "[environment_map]")
     spellings = wing.image_spellings(name) if image else wing.name_spellings(name)
     for pattern, value in config.environment_map.items():

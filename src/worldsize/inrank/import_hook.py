@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def load(names: str) -> None:
-    """Load each package of this directory (`names`, separated by commas). Its `at_start()`, if it has one, is called
-    now. Its `on_torch(torch)` is called when torch has been imported, in the order of the names, before the import
-    statement returns."""
+    """Load the packages `names` (separated by commas) of this module's directory into a rank. The function `at_start()`
+    of each package, if it has one, is called now. Its `on_torch(torch)` is called when torch has been imported, in the
+    order of the names, before the import statement returns."""
     for name in names.split(","):
         path = __name__.rpartition(".")[0] + "." + name
         __import__(path)
@@ -65,8 +65,9 @@ class _Finder:
         return spec
 
     def _extend(self, loader: Any) -> None:
-        """Replace the loader's `exec_module` with one that also calls the functions. The loader itself is changed, and
-        not wrapped, since `inspect` and `importlib.resources` check its type."""
+        """Replace the `exec_module` of `loader`, the loader of the finder's module, with one that calls the registered
+        functions after the module has been executed. The loader itself is changed, and not wrapped, since `inspect` and
+        `importlib.resources` check its type."""
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:

@@ -95,8 +95,8 @@ def _write(kind, value, trace):
 
 def _mode_within(path):
     # type: (str) -> int
-    """Return the mode for a new file of the run: users who can read or write its directory can do the same with the
-    file."""
+    """Return the mode for a new file `path` of the run, taken from its directory: users who can read or write the
+    directory can do the same with the file."""
     return os.stat(os.path.dirname(path) or ".").st_mode & 0o666
 
 
@@ -123,7 +123,8 @@ def _command_line(process):
 
 def _digest(words):
     # type: (list[str]) -> str
-    """Return a digest that replaces a command line, which may contain secrets."""
+    """Return the SHA-256 digest of a command line (`words`), which is recorded instead of the command line, since that
+    may contain secrets."""
     import hashlib
 
     return hashlib.sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()
@@ -131,15 +132,16 @@ def _digest(words):
 
 def _is_launcher(process):
     # type: (Any) -> bool
-    """Return whether this process starts ranks of its own. Its exceptions explain less than those of its ranks."""
+    """Return whether `process` (a process id, or "self") is a launcher such as torchrun, which starts ranks of its own.
+    Its exceptions explain less than those of its ranks."""
     words = _command_line(process)[:5]
     return any(os.path.basename(word) in _LAUNCHERS or word.startswith(_LAUNCHER_MODULES) for word in words)
 
 
 def _is_failure_of_child(kind, value, path):
     # type: (Any, Any, str) -> bool
-    """Return whether an exception only reports that a child process failed, whose own exception is in the file
-    `path`."""
+    """Return whether the exception `value` is a CalledProcessError for a child process whose own exception is recorded
+    in the file `path`."""
     subprocess = sys.modules.get("subprocess")  # type: Any
     if subprocess is None or not issubclass(kind, subprocess.CalledProcessError):
         return False
@@ -157,9 +159,13 @@ def _is_failure_of_child(kind, value, path):
 
 def _is_consequence(path, report, launched):
     # type: (str, dict[str, Any], bool) -> bool
-    """Return whether this is a launcher with a rank that failed a moment ago, or a rank that such a failure ended. A
-    program that the rank's shell executed before is not such a rank. The shell may have been replaced by its last
-    program, so the parent's id alone does not prove it."""
+    """Return whether the exception in `report` only follows from the one that another process recorded in the file
+    `path` less than 30 s before: this process is a launcher (`launched`: a program that a launcher started), and the
+    other one was its rank.
+
+    A program that the rank's shell executed before is not such a rank. The shell may have been replaced by its last
+    program, so the parent's id alone does not prove it.
+    """
     first = _read(path)
     if first is None or first["pid"] == report["pid"] or report["time"] - first["time"] >= _CONSEQUENCE_SECONDS:
         return False
@@ -169,8 +175,8 @@ def _is_consequence(path, report, launched):
 
 def _read(path):
     # type: (str) -> Any
-    """Return the report that a process of this rank has left; None if there is none, or if the file contains something
-    else."""
+    """Return the report of an exception, a dictionary, that a process of this rank has written to the file `path`; None
+    if there is none, or if the file contains something else."""
     import json
 
     try:
@@ -195,7 +201,8 @@ def _hook(kind, value, trace):
 
 def _abort_mpi():
     # type: () -> None
-    """Abort MPI's ranks. When the interpreter ends, mpi4py would wait for all ranks, which may wait for this one."""
+    """Abort all ranks of the MPI program that this process belongs to, if mpi4py is in use with more than one rank. At
+    the interpreter's end mpi4py would wait for all ranks, which may wait for this one."""
     mpi = sys.modules.get("mpi4py.MPI")  # type: Any
     if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized() and mpi.COMM_WORLD.Get_size() > 1:
         _flush(sys.stdout)
@@ -204,7 +211,8 @@ def _abort_mpi():
 
 def _leave_jax():
     # type: () -> None
-    """Make the process end at the point where JAX, last of all, would wait five minutes for all ranks."""
+    """Replace JAX's shutdown function with one that ends the process with code 1, if JAX runs distributed. At that
+    point JAX would wait five minutes for all ranks."""
     distributed = sys.modules.get("jax._src.distributed")  # type: Any
     state = getattr(distributed, "global_state", None)
     if getattr(state, "client", None) is not None and getattr(state, "num_processes", 1) > 1:
@@ -252,7 +260,8 @@ def _leave_gloo():
 
 def _become_rank():
     # type: () -> None
-    """Set a rank's variables and log, which the agent has recorded, since the rank's launcher knows neither."""
+    """Set the environment variables and the log of this rank, whose launcher knows neither, as the agent has recorded
+    them in the file rank-RANK.json. Do nothing if the rank is not in the plan."""
     import json
 
     place = "%s/rank-%s.json" % (os.environ.pop("WORLDSIZE_LAUNCH"), os.environ["RANK"])
@@ -280,8 +289,8 @@ def _forget_place_of_rank():
 
 def _forget_former_start():
     # type: () -> None
-    """Remove the error file that an earlier start of this rank has left. torchrun starts its ranks again after a
-    failure."""
+    """Remove the file with the exception of this rank if an earlier start of the rank wrote it. torchrun starts its
+    ranks again after a failure."""
     report = _read(_error_file())
     if report is not None and report.get("restart", "") != os.environ[_RESTART]:
         try:
@@ -321,9 +330,9 @@ def _start():
 
 def _load_packages(names):
     # type: (list[str]) -> None
-    """Load the packages that the run wants in its ranks. If this Python is too old for them, rank 0 prints that. The
-    package of every run (`_STACKS`) is loaded first. It fails silently, and is loaded without the module that loads the
-    others, which takes longer."""
+    """Load the packages of `worldsize_inrank` that the run uses in its ranks (`names`). If this Python is too old for
+    them, rank 0 prints that. The package of every run (`_STACKS`) is loaded first. It fails silently, and is loaded
+    without the module that loads the others, which takes longer."""
     is_new = sys.version_info >= (3, 8)  # a rank's program may start any Python
     if _STACKS in names:
         names.remove(_STACKS)
@@ -341,8 +350,8 @@ def _load_packages(names):
 
 def _become_fork():
     # type: () -> None
-    """Fork the node's ranks from this process, which has imported their modules, and return in each rank. This process
-    ends here."""
+    """Fork the node's ranks from this process, which has imported the modules that the ranks need, and return in each
+    rank. This process ends here."""
     try:
         start = __import__("worldsize_inrank.warm_start").warm_start.become_rank
     except BaseException:  # noqa: BLE001  after any error this process is no rank, and must not start the script

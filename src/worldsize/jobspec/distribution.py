@@ -36,13 +36,14 @@ class Distribution(Protocol):
 
     @staticmethod
     def keys() -> Keys:
-        """Return its keys in a job file, with their types and meanings."""
+        """Return the keys of this kind of distribution in a job file, by name, with their types and meanings."""
 
     def world_size(self, instances: int) -> int:
-        """Return the number of its ranks on `instances` nodes."""
+        """Return the total number of ranks of the distribution on `instances` nodes."""
 
     def arrange(self, instances: int) -> Arrangement:
-        """Return which ranks run on each node, and how they are started. Raise PlanError if the roles do not fit."""
+        """Return, for `instances` nodes, which ranks run on each node and how the ranks are started, as an Arrangement.
+        Raise PlanError if the distribution's roles do not fit on the nodes."""
 
     @property
     def _replace(self) -> Callable[..., Any]: ...
@@ -95,11 +96,12 @@ def _load_entry_point(name: str) -> type[Distribution]:
 
 
 def kind_names(said: str) -> tuple[str, ...]:
-    """Return the names that `said` is compared with, regardless of case: worldsize's own if it is one of them, else all
-    installed ones."""
+    """Return the names of distributions (`distribution: type`) that the written name `said` is compared with,
+    regardless of case: worldsize's own if it is one of them, else those of all installed packages too."""
     return tuple(_HOMES) if said.lower() in _HOMES else tuple(DISTRIBUTIONS)
 
 
 def processes_per_instance(distribution: Distribution | None) -> int | None:
-    """Return the number of processes on each node; None if the kind lays out roles instead (tensorflow, ray)."""
+    """Return the number of processes that the distribution starts on each node, 1 if it is None; None if its kind lays
+    out roles instead (tensorflow, ray)."""
     return 1 if distribution is None else getattr(distribution, "process_count_per_instance", None)

@@ -20,7 +20,8 @@ _LONGEST_KEY = 1000
 
 
 def job_tree(job: Job) -> dict[str, Any]:
-    """Return the keys of `job` that differ from their defaults, as plain values, as a job file would contain them."""
+    """Return the keys of `job` that differ from their defaults, as a dictionary of plain values with the structure of a
+    job file."""
     tree = _non_default_values(job)
     tree.pop("source", None)
     tree.pop("batch_source", None)
@@ -31,7 +32,9 @@ def job_tree(job: Job) -> dict[str, Any]:
 
 
 def _script_values(job: Job) -> dict[str, Any]:
-    """Return the values that a batch script contains too, in full. A missing key would get the value of the script."""
+    """Return the keys of a job with a batch script that the script may set too (code, name, count, resources,
+    distribution), in full. If such a key were missing in the written job, reading the job again would take its value
+    from the script."""
     from worldsize.jobspec.distribution import processes_per_instance
 
     distribution = _plain_value(job.distribution) if job.distribution else {"type": "none"}
@@ -64,12 +67,13 @@ def _plain_value(value: Any) -> Any:
 
 
 def dump_job(job: Job) -> str:
-    """Return YAML text that `parse_job` reads back as an equal job, except for its `source`."""
+    """Return the job as the YAML text of a job file, which `parse_job` reads back as an equal job, except for its
+    `source`."""
     return dump_tree(job_tree(job))
 
 
 def dump_tree(tree: Mapping[str, Any]) -> str:
-    """Return a job's keys, in the form of `job_tree`, as YAML text."""
+    """Return the keys and values of a job, as `job_tree` returns them, as YAML text."""
     lines: list[str] = []
     _write_mapping(tree, "", lines)
     return "\n".join(lines) + "\n"
@@ -100,8 +104,8 @@ def _write(head: str, value: Any, indent: str, lines: list[str]) -> None:
 
 
 def _is_block(text: str) -> bool:
-    """Return whether a literal block represents the text exactly: several printable lines, without blanks at the start
-    or end."""
+    """Return whether a YAML literal block (`|`) can represent `text` exactly: it has several printable lines, and no
+    blanks at its start or end."""
     body = text.removesuffix("\n")
     return "\n" in body and body == body.strip() and all(line.isprintable() for line in body.split("\n"))
 
@@ -132,7 +136,8 @@ def _text(text: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether the text can be written without quotes, because YAML reads it only as text."""
+    """Return whether `text` can be written in YAML without quotes, because YAML would read it as the same text and not
+    as a number, boolean or other value."""
     return (
         text[:1] in _PLAIN_FIRST
         and _PLAIN.issuperset(text)

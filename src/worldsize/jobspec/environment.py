@@ -102,32 +102,33 @@ class EnvironmentSpec(NamedTuple):
 
 
 def is_version(text: str) -> bool:
-    """Return whether `python: text` is the version of the Python to use, rather than the name or path of an existing
-    one: 3.11, python3.11, >=3.10."""
+    """Return whether `text`, the value of an environment's `python:` key, is the version of the Python to use, such as
+    3.11, python3.11 or >=3.10, rather than the name or path of an existing Python."""
     return re.fullmatch(_VERSION, text.strip().removeprefix("python")) is not None
 
 
 def is_azure_name(text: str) -> bool:
-    """Return whether `environment: text` can only be a name of the service's: azureml:…, AzureML-…, NAME:VERSION,
-    NAME@LABEL."""
+    """Return whether `text`, the value of a job's `environment:` key, can only be the name of an environment in Azure
+    ML: azureml:…, AzureML-…, NAME:VERSION, NAME@LABEL."""
     return re.match(_AZURE, text) is not None and not is_path(text)
 
 
 def is_path(text: str) -> bool:
-    """Return whether a text names a file or directory rather than an environment of that name."""
+    """Return whether `text`, the value of a job's `environment:` key, is the path of a file or directory rather than
+    the name of an environment."""
     if is_remote(text):
         return False
     return text.startswith(("file:", ".", "~")) or os.sep in text or text.endswith(FILE_ENDINGS)
 
 
 def is_packed_name(text: str) -> bool:
-    """Return whether a path for an environment can only be that of a packed one."""
+    """Return whether `text`, the path of an environment, can only be that of a packed environment (.tar.gz)."""
     return text.endswith(".tar.gz")
 
 
 def spec_of(values: Mapping[str, Any]) -> EnvironmentSpec:
-    """Return the spec for a mapping with the keys of jobspec/keys/environment.py. The mapping was read before, so it is
-    valid.
+    """Convert `values`, the mapping of a job's `environment:` with the keys of jobspec/keys/environment.py, to an
+    EnvironmentSpec. The mapping was read before, so it is valid.
 
     A `conda_file` that is a path becomes `file`; its content becomes channels, conda and pip.
     """
@@ -158,10 +159,11 @@ def spec_of(values: Mapping[str, Any]) -> EnvironmentSpec:
 
 
 def with_conda_file(spec: EnvironmentSpec, content: Mapping[str, Any], base: str = "") -> EnvironmentSpec:
-    """Return `spec` with the contents of a conda environment file: name, channels, dependencies with their `pip:`,
-    variables.
+    """Return the environment spec `spec` with `content`, the contents of a conda environment file, added: name,
+    channels, dependencies with their `pip:`, variables.
 
-    `base` is the directory of relative paths in its pip section. Raise ValueError, which states the problem.
+    `base` is the directory of relative paths in the file's pip section. Raise ValueError, which states the problem, if
+    the content is not valid.
     """
     conda: list[str] = []
     pip: list[str] = []
@@ -198,7 +200,8 @@ def _list(content: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def _steps(value: Any) -> tuple[BuildStep, ...]:
-    """Return the build steps; none for Azure's `build:`, which is a mapping and not worldsize's key."""
+    """Convert `value`, the list under `build:` of an environment, to BuildSteps; none for Azure's `build:`, which is a
+    mapping and not worldsize's key."""
     if value is None or isinstance(value, Mapping):
         return ()
     return tuple(_step(each) for each in value)

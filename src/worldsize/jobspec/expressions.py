@@ -26,7 +26,9 @@ def resolve_expressions(
     where: str | None = None,
     optional: Collection[str] = (),
 ) -> str:
-    """Return `command` with every expression replaced by its text. Replaced text is not searched again.
+    """Return the job's `command` with every `${{inputs.NAME}}` and `${{outputs.NAME}}` replaced by the text that
+    `inputs` or `outputs` has for the name. Replaced text is not searched again. A part `$[[ … ]]` is left out if it
+    names an input that is absent.
 
     `optional` names the inputs that may be absent and are. Raise JobError, at `where`, for a name that the job does not
     have (with its nearest name), for an absent optional input outside `$[[ ]]`, and for anything else in `${{ }}`.
@@ -45,8 +47,8 @@ def resolve_expressions(
 
 
 def input_text(value: InputValue) -> str:
-    """Return the text of an input in a command: a literal as Python writes it (True, 1e-05), data as its path; "" if it
-    has no path.
+    """Return the text by which the value of an input replaces `${{inputs.NAME}}` in a command: a literal as Python
+    writes it (True, 1e-05), data as its path; "" if it has no path.
 
     Booleans and numbers are written as Azure's own client sends them to its service.
     """

@@ -17,12 +17,14 @@ _NAMES = {"integer": "a whole number", "number": "a number", "boolean": "true or
 
 
 def is_value_type(kind: InputType) -> bool:
-    """Return whether the input accepts values, and no data."""
+    """Return whether an input declared as `kind` accepts values (text, numbers, booleans) rather than data with a
+    path."""
     return kind.type in _NAMES
 
 
 def typed_value(kind: InputType, value: Literal) -> Literal:
-    """Return `value` converted to the type: 1 is 1.0 for a number, "3" is 3 for an integer, as Azure's client reads it.
+    """Return `value`, the value of an input, converted to the declared type `kind`: 1 is 1.0 for a number, "3" is 3 for
+    an integer, as Azure's client reads it.
 
     Raise ValueError, which states the problem, if the value is not of the type, or not allowed.
     """
@@ -59,9 +61,9 @@ def _converted(name: str, value: Literal) -> Literal | None:
 
 
 def with_types(kind: InputType, value: InputValue, base: str) -> InputValue:
-    """Return the value of an input with the declaration `kind` for the `value` in a file or in `--set`. Text is the
-    path of data, relative to `base`. A value that is not of its type is returned unchanged, and `input_problems`
-    reports it."""
+    """Convert `value`, an input's value in a file or in `--set`, to the input's declared type `kind` and return it. If
+    data are declared, text is the path of data, relative to `base`, and becomes an Input. A value that is not of its
+    type is returned unchanged, and `input_problems` reports it."""
     if is_value_type(kind):
         if isinstance(value, Input):
             return value
@@ -78,14 +80,16 @@ def with_types(kind: InputType, value: InputValue, base: str) -> InputValue:
 
 
 def _data_type(kind: InputType, path: str) -> str:
-    """Return the type of the data. Azure's older name `path` means a file or a directory, depending on which exists."""
+    """Return the type of the data at `path` for an input declared as `kind`, such as "uri_folder". Azure's older type
+    `path` means a file or a directory, depending on which exists."""
     if kind.type != "path":
         return kind.type
     return "uri_file" if not is_remote(path) and os.path.isfile(path) else "uri_folder"
 
 
 def input_problems(job: Job) -> Iterator[tuple[str, str, str]]:
-    """Yield the problems with values of inputs that the job declares, each as the key, the problem and a hint."""
+    """Check the values of the inputs for which the job declares a type, also those in its matrix, and yield each
+    problem as a tuple of three texts: the key, the problem and a hint."""
     for name, kind in job.input_types.items():
         key = f"inputs.{name}"
         value = job.inputs.get(name)
@@ -112,6 +116,7 @@ def _value_problem(kind: InputType, value: InputValue) -> Iterator[str]:
 
 
 def _hint(name: str, kind: InputType) -> str:
-    """Return the option that sets the value on the command line: --set inputs.epochs=INTEGER."""
+    """Return the command-line option that sets the input `name`, as a hint for the user: `--set
+    inputs.epochs=INTEGER`."""
     what = "|".join(kind.enum) if kind.enum else kind.type.upper() if is_value_type(kind) else "PATH"
     return f"--set inputs.{name}={what:.100}"

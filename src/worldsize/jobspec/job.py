@@ -37,7 +37,7 @@ class AssetTypes:
 
 
 def short_text(value: object, limit: int = 30) -> str:
-    """Return the value as Python writes it, shortened to one line and without secrets."""
+    """Return `value` as Python writes it. Text is shortened to `limit` characters, and secrets in it are masked."""
     from worldsize.trust.secrets import mask_text
 
     text = mask_text(value) if isinstance(value, str) else value
@@ -45,8 +45,8 @@ def short_text(value: object, limit: int = 30) -> str:
 
 
 def _short_fields(value: Input | Output | Data) -> str:
-    """Return a call that creates such a value, with the fields that differ from their defaults, except its
-    description."""
+    """Return the repr of an Input, Output or Data: a call such as Input(type='uri_file', path='x') with the fields that
+    differ from their defaults, except the description."""
     named = zip(value._fields, value, strict=True)
     given = [each for each in named if each[0] != "description" and each[1] != value._field_defaults[each[0]]]
     return f"{type(value).__name__}({', '.join(f'{name}={short_text(each)}' for name, each in given)})"
@@ -244,7 +244,8 @@ ElementValues = Mapping[str, Literal]
 
 
 def has_search(job: Job) -> bool:
-    """Return whether the job requests trials, rather than one run of a launcher that searches itself."""
+    """Return whether the job requests a search by trials (`autotune:`), with one run for each trial, rather than one
+    run of a launcher that searches itself."""
     return job.autotune is not None and job.autotune.get("by") != "deepspeed"
 
 
@@ -254,8 +255,8 @@ def is_array_job(job: Job) -> bool:
 
 
 def element_values(job: Job) -> list[ElementValues]:
-    """Return the varied inputs of each run, in the order in which they are written. The last name of a matrix varies
-    fastest. Without a matrix no inputs vary."""
+    """Return, for each run of an array job, the values of the inputs that its `matrix` varies, by name; a list with one
+    mapping per run. The last name of the matrix varies fastest. Without a matrix the mappings are empty."""
     if not job.matrix:
         return [{}] * (job.count or 1)
     from itertools import product
@@ -264,12 +265,13 @@ def element_values(job: Job) -> list[ElementValues]:
 
 
 def element_job(job: Job, values: ElementValues) -> Job:
-    """Return the job of one run of an array, with the inputs `values`."""
+    """Return the job of one run of the array job `job`, with the inputs `values` of this run and without matrix and
+    count."""
     return job._replace(inputs={**job.inputs, **values}, matrix={}, count=None, at_once=None)
 
 
 def command_text(argv: tuple[str, ...]) -> str:
-    """Return the words as a shell command with the same meaning: the `command` of a job that has an `argv`."""
+    """Return the words `argv` as one shell command with the same meaning: the `command` of a job that has an `argv`."""
     import shlex
 
     return shlex.join(argv)
@@ -283,8 +285,8 @@ class LoadedJob(NamedTuple):
     lines: Mapping[str, int] = {}
 
     def where(self, path: str) -> str:
-        """Return the place of a key, such as "job.yml:7" for "environment_variables.RANK". If the key has no line,
-        return the place of its nearest parent."""
+        """Return the place of the key `path` in the job file, such as "job.yml:7" for "environment_variables.RANK". If
+        the key has no line, return the place of its nearest parent that has one, else the name of the file."""
         while path and path not in self.lines:
             path = path.rpartition(".")[0]
         return f"{self.job.source}:{self.lines[path]}" if path else self.job.source

@@ -8,7 +8,8 @@ from worldsize.jobspec.job import MAX_RANKS, Job
 
 
 def with_world(job: Job, world: str, where: str = "-w") -> Job:
-    """Return `job` on N nodes × M processes each, for `world` "NxM". "N" alone sets the nodes and keeps the processes.
+    """Return `job` on N nodes with M processes each, for `world` "NxM", the value of the option -w. "N" alone sets the
+    nodes and keeps the processes.
 
     A job without a distribution gets plain ranks. Raise JobError for any other text, for zero, for more than MAX_RANKS
     ranks, and for M if the distribution lays out roles (tensorflow, ray).

@@ -21,7 +21,8 @@ def is_remote(path: str) -> bool:
 
 
 def is_fetchable(uri: str) -> bool:
-    """Return whether a download from the URI may be tried. Azureml's own URIs cannot be used without the service."""
+    """Return whether a download from `uri` may be tried. Azureml's own URIs (azureml://…) cannot be used without the
+    service."""
     return "://" in uri and not uri.lower().startswith("azureml:")
 
 
@@ -52,7 +53,8 @@ def _expand_home(path: str) -> str:
 
 
 def current_directory(origin: str) -> str:
-    """Return the current directory. Raise JobError if it cannot be read, such as when it no longer exists."""
+    """Return the current directory. Raise JobError, with `origin` as its place, if it cannot be read, such as when it
+    no longer exists."""
     try:
         return os.getcwd()
     except OSError as error:
@@ -66,7 +68,8 @@ def printable_path(path: str) -> str:
 
 
 def output_path(paths: RunPaths, name: str, output: Output) -> str:
-    """Return the path to which a named output is written: its own local path, else a path in the run's outputs/."""
+    """Return the local path to which a run writes its output `name`: the path in the job's declaration `output` if that
+    is local, else a path in the run's outputs/ directory."""
     if output.path and not is_remote(output.path):
         return output.path
     return os.path.join(paths.outputs, name)

@@ -41,7 +41,8 @@ class RequirementParts(NamedTuple):
 
 
 def split_requirement(line: str) -> RequirementParts:
-    """Return the line's parts: `foo @ ../tree`, `./tree[all]; python_version > "3"`, `-e ../tree`."""
+    """Split `line`, one line of a requirements file such as `foo @ ../tree`, `./tree[all]; python_version > "3"` or `-e
+    ../tree`, into the address or path in it and the text before and after that."""
     text = line.strip()
     before = re.match(_EDITABLE, text) or re.match(_NAME_BEFORE, text)
     if before is None and (text.startswith("-") or _is_of_index(text)):
@@ -54,7 +55,8 @@ def split_requirement(line: str) -> RequirementParts:
 
 
 def _is_of_index(text: str) -> bool:
-    """Return whether the line names a package of an index, as far as the line shows it."""
+    """Return whether `text`, a line of a requirements file, names a package of an index such as PyPI rather than an
+    address or path, as far as the line shows it."""
     if re.fullmatch(_ARCHIVE, text) or text.startswith(".") or re.match(_ADDRESS, text):
         return False
     return re.fullmatch(_OF_INDEX, text) is not None or "/" not in text
@@ -65,8 +67,8 @@ def is_editable(line: str) -> bool:
 
 
 def absolute_requirement(line: str, base: str) -> str:
-    """Return a line of a requirements file with its local paths made absolute against `base`. Paths that begin with a
-    variable stay as they are."""
+    """Return `line`, a line of a requirements file, with the local paths in it made absolute against the directory
+    `base`. Paths that begin with a variable stay as they are."""
     text = line.strip()
     option = re.fullmatch(_INCLUDE, text)
     if option:

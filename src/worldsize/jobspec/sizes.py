@@ -13,8 +13,8 @@ _MEMORY = r"(?ia)([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([bkmg]?)b?"
 
 
 def memory_bytes_of(text: str) -> int | None:
-    """Return the bytes of a size in the notation of Docker's memory options, "2g". All units are powers of 1024. None
-    if the text is no size, or the size is 0."""
+    """Parse a size in the notation of Docker's memory options, "2g", and return it in bytes. All units are powers of
+    1024. None if the text is no size, or the size is 0."""
     found = re.fullmatch(_MEMORY, text.strip())
     if found is None:
         return None
@@ -22,8 +22,8 @@ def memory_bytes_of(text: str) -> int | None:
 
 
 def bytes_of(text: str) -> int | None:
-    """Return the bytes of a size. kB, MB, GB and TB are powers of 1000; KiB, MiB, GiB and TiB of 1024. None if the text
-    is no size, or the size is 0."""
+    """Parse a size such as "500 MB", "20 GiB" or "1000" and return it in bytes. kB, MB, GB and TB are powers of 1000;
+    KiB, MiB, GiB and TiB of 1024. None if the text is no size, or the size is 0."""
     found = re.fullmatch(_SIZE, text.strip())
     if found is None:
         return None

@@ -36,7 +36,8 @@ class Lane:
         return self.keys[self.pos : self.pos + count]
 
     def part(self, count: int) -> Lane:
-        """Return the next `count` lines as a lane of their own."""
+        """Return a new Lane of the same rank with the next `count` lines that were not emitted. This lane does not
+        advance."""
         end = self.pos + count
         keys = self.keys[self.pos : end]
         return Lane(self.rank, keys, keys if self.lines is self.keys else self.lines[self.pos : end])
@@ -51,7 +52,8 @@ class Lane:
 
 
 def emit(lanes: Sequence[Lane], count: int, out: list[Group]) -> None:
-    """Emit the next `count` lines, whose keys are equal in all `lanes`, to `out`, and advance the lanes."""
+    """Append one group to `out`: the ranks of all `lanes`, and their next `count` lines, whose keys must be equal in
+    all of them. Advance the lanes by these lines."""
     ranks = tuple([lane.rank for lane in lanes])
     first = lanes[0]
     lines = first.lines[first.pos : first.pos + count]
@@ -72,7 +74,8 @@ def common_prefix(left: list[str], right: list[str]) -> int:
 
 
 def emit_equal(lanes: Sequence[Lane], out: list[Group]) -> None:
-    """Emit lines while the next one is equal in all `lanes`."""
+    """Append the next lines of the `lanes` to `out`, as groups of all their ranks, while the next line's key is equal
+    in all of them. Advance the lanes."""
     size = 16
     while True:
         size = count = min(size, min([lane.lines_left for lane in lanes]))
@@ -90,8 +93,8 @@ def emit_equal(lanes: Sequence[Lane], out: list[Group]) -> None:
 
 
 def find_common(lanes: Sequence[Lane]) -> list[int] | None:
-    """Return how many lines of each lane precede the nearest line that all of them have; None if there is none within
-    `LOOKAHEAD` lines."""
+    """Find the nearest line that all `lanes` have, and return how many lines of each lane precede it; None if there is
+    none within `LOOKAHEAD` lines."""
     longest = max([lane.lines_left for lane in lanes])
     for window in (8, 64, LOOKAHEAD):
         common = set(lanes[0].next_keys(window))
@@ -109,7 +112,8 @@ def find_common(lanes: Sequence[Lane]) -> list[int] | None:
 
 
 def emit_by_rank(lanes: Sequence[Lane], out: list[Group]) -> None:
-    """Emit all lines, rank by rank. Ranks whose lines are all equal are emitted together."""
+    """Append all remaining lines of the `lanes` to `out`, one group per rank. Ranks whose lines are all equal form one
+    group. Advance the lanes."""
     same: dict[tuple[str, ...], list[Lane]] = {}
     for lane in lanes:
         same.setdefault(tuple(lane.next_keys(lane.lines_left)), []).append(lane)
@@ -118,8 +122,9 @@ def emit_by_rank(lanes: Sequence[Lane], out: list[Group]) -> None:
 
 
 def emit_gaps(lanes: Sequence[Lane], gaps: list[int] | None, out: list[Group]) -> None:
-    """Emit the next `gaps[i]` lines of each lane, as `find_common` returns them. If `gaps` is None, emit a block of
-    lines of each lane, or as many as the shortest lane has left."""
+    """Append the next `gaps[i]` lines of each lane, those before the line that all have in common (`find_common`), to
+    `out`. If `gaps` is None, append a block of lines of each lane, or as many as the shortest lane has left. Advance
+    the lanes."""
     if gaps is None:
         gaps = [min(BLOCK, min([lane.lines_left for lane in lanes]))] * len(lanes)
     parts = [lane.part(gap) for lane, gap in zip(lanes, gaps, strict=True) if gap]
@@ -132,7 +137,8 @@ def emit_gaps(lanes: Sequence[Lane], gaps: list[int] | None, out: list[Group]) -
 
 
 def merge(lanes: Sequence[Lane], out: list[Group]) -> None:
-    """Emit all lines."""
+    """Append all remaining lines of the `lanes` to `out` as groups of ranks and lines. Lines that are equal on several
+    ranks are in one group."""
     while lanes := [lane for lane in lanes if lane.lines_left]:
         emit_equal(lanes, out)
         if all(lane.lines_left for lane in lanes):

@@ -44,7 +44,7 @@ class LiveLane(Lane):
             self._arrivals.popleft()
 
     def arrived_count(self, time: float) -> int:
-        """Return how many of the remaining lines had arrived by `time`."""
+        """Return how many of the rank's lines that were not emitted yet had arrived by `time`."""
         count = 0
         for end, arrival, _ in self._arrivals:
             if arrival > time:
@@ -53,7 +53,8 @@ class LiveLane(Lane):
         return count
 
     def held_characters(self) -> int:
-        """Return the number of characters in the portions that were not completely emitted."""
+        """Return the number of characters of the rank's lines that are held back, counting each pushed portion of lines
+        in full until all of it was emitted."""
         return sum([size for _, _, size in self._arrivals])
 
 
@@ -76,7 +77,8 @@ class LineFolder:
         self._out: list[Group] = []
 
     def push_lines(self, rank: int, lines: list[str], now: float) -> None:
-        """Accept the next lines of a rank. `now` must not go backwards."""
+        """Add the next lines of the log of rank `rank`, which arrived at the time `now`. `now` must not go
+        backwards."""
         if not lines:
             return
         if self._mode == "off":
@@ -85,15 +87,16 @@ class LineFolder:
             self._lanes[rank].push(lines, now)
 
     def close(self, rank: int) -> None:
-        """Record that the rank will write no more lines."""
+        """Record that rank `rank` will write no more lines, so that the lines of other ranks no longer wait for it."""
         self._lanes[rank].closed = True
 
     def pending_count(self, rank: int) -> int:
-        """Return the number of lines of the rank that were not emitted yet."""
+        """Return the number of log lines of rank `rank` that were pushed and not yet returned by `pop`."""
         return self._lanes[rank].lines_left
 
     def pop(self, now: float, drain: bool = False) -> list[Group]:
-        """Return the groups that can be emitted now; with `drain`, all of them."""
+        """Return the groups of ranks and lines that can be emitted at the time `now`; with `drain`, those of all lines
+        that were pushed."""
         out, self._out = self._out, []
         if self._mode == "off":
             return out
@@ -106,8 +109,8 @@ class LineFolder:
         return out
 
     def _emit_complete(self, lanes: list[LiveLane], drain: bool, out: list[Group]) -> bool:
-        """Emit lines that can no longer match others, as far as that is known without waiting. Return whether any were
-        emitted."""
+        """Append to `out` the lines of the `lanes` that can no longer match lines of other ranks, as far as that is
+        known without waiting. Return whether there were any. With `drain`, no further lines are expected."""
         if not all(lane.lines_left for lane in lanes):
             return False
         complete = drain or all(lane.closed or lane.lines_left >= LOOKAHEAD for lane in lanes)
@@ -120,8 +123,9 @@ class LineFolder:
         return True
 
     def _expire(self, lanes: list[LiveLane], now: float, out: list[Group]) -> bool:
-        """Emit lines that have waited long enough, together with the equal lines of other ranks that have arrived
-        since. Return whether any were emitted."""
+        """Append to `out` the lines of the `lanes` that have waited longer than the window, together with the equal
+        lines of other ranks that have arrived since. If too much text is held back, all lines are appended. Return
+        whether there were any."""
         if self._window is None:
             return False
         if sum([lane.held_characters() for lane in lanes]) > FLOOD:

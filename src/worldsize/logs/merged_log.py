@@ -30,8 +30,9 @@ _AT_ONCE = 8 << 20
 def open_logs(
     paths: RunPaths, ranks: Sequence[int], tail: int | None, since: float | None = None
 ) -> dict[int, RankLog]:
-    """Return the ranks' logs, opened at their last `tail` lines, and not before the lines that they wrote from the time
-    `since` on. With None for both, they are opened at their beginning."""
+    """Open the log of each of `ranks` and return the RankLogs by rank. Each begins at the rank's last `tail` lines, and
+    not before the lines that the rank wrote from the time `since` (Unix seconds) on; at the beginning of the file if
+    both are None."""
     found = ((rank, paths.rank_log(rank)) for rank in ranks)
     logs = {rank: RankLog(path, 0 if tail is None else tail_offset(path, tail)) for rank, path in found}
     if since is not None:
@@ -43,7 +44,7 @@ def open_logs(
 
 
 def read_size(logs: int) -> int:
-    """Return the number of bytes to read at once from each of `logs` logs."""
+    """Return the number of bytes to read at once from each of `logs` rank logs, so that the total is limited."""
     return max(16 << 10, min(1 << 20, _AT_ONCE // max(logs, 1)))
 
 
@@ -62,7 +63,8 @@ class Printer:
         self._prefixes = lru_cache(maxsize=4096)(self._make_prefixes)
 
     def _make_prefixes(self, ranks: tuple[int, ...]) -> tuple[str, ...]:
-        """Return the prefixes of a line of these ranks, one for each time that it is printed."""
+        """Return the prefixes of a log line that all of `ranks` wrote, one for each time that the line is printed: "×8:
+        ", "[0-2,5] ×4: ", or the name of each rank if there are fewer than three."""
         if 1 < len(ranks) == self._shown:
             return (f"×{len(ranks)}: ",)
         if len(ranks) < 3:
@@ -70,7 +72,8 @@ class Printer:
         return (f"[{format_ranges(ranks)}] ×{len(ranks)}: ",)
 
     def show(self, groups: list[Group]) -> None:
-        """Show the groups with one write for all of them. An exception of the writer is passed to the caller."""
+        """Print the groups of ranks and log lines with their prefixes, with one write for all of them. An exception of
+        the writer is passed to the caller."""
         texts: list[str] = []
         for ranks, lines in groups:
             prefixes = self._prefixes(ranks)
@@ -142,7 +145,8 @@ class LogFollower:
         self._logs = open_logs(paths, ranks, tail, since)
 
     def poll(self) -> bool:
-        """Read a limited amount of new data, and show the lines that are due. Return whether there was new data."""
+        """Read a limited amount of new data from the ranks' logs, and show the lines that are due. Return whether there
+        was new data."""
         now = self._now()
         limit = read_size(len(self._logs))
         new = False
@@ -154,7 +158,8 @@ class LogFollower:
         return new
 
     def finish(self) -> None:
-        """Show everything up to the last byte of every file. No method may be called after it."""
+        """Show all remaining lines of the ranks' logs, up to the last byte of every file. No method may be called after
+        it."""
         ranks = list(self._logs)
         if self._fold == "off":
             for rank in ranks:
@@ -205,12 +210,13 @@ class RawLogFollower:
         self._kept = [b""] * len(self._logs)
 
     def poll(self) -> bool:
-        """Pass on a limited amount of new data. Return whether there was any."""
+        """Read a limited amount of new data from the ranks' logs and pass it to `write` unchanged. Return whether there
+        was any."""
         new = [self._pass_on(i) for i in range(len(self._logs))]
         return any(new)
 
     def finish(self) -> None:
-        """Pass on all remaining data, rank after rank."""
+        """Pass all remaining bytes of the ranks' logs to `write`, rank after rank."""
         for i in range(len(self._logs)):
             while self._pass_on(i):
                 pass

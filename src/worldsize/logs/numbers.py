@@ -12,13 +12,14 @@ _PLACE = "\udc81"
 
 
 def number_key(line: str) -> str:
-    """Return a key that is equal for lines that differ only in numbers. `nan` and `inf` are words, so that they are
-    noticed."""
+    """Return `line` with a placeholder for each number, as a key that is equal for log lines that differ only in
+    numbers. `nan` and `inf` are words, so that they are noticed."""
     return re.sub(_NUMBER, _PLACE, line)
 
 
 def merge_lines(lines: list[str]) -> str:
-    """Return one line for lines with the same `number_key`: the first, with `{min..max}` where the numbers differ."""
+    """Merge log lines with the same `number_key` into one and return it: the first line, with `{min..max}` where the
+    numbers differ."""
     first = lines[0]
     if lines.count(first) == len(lines):
         return first

@@ -18,8 +18,8 @@ def log_read_error(path: str, error: OSError) -> StorageError:
 
 
 def read_at(path: str, offset: int, size: int) -> bytes:
-    """Return up to `size` bytes from `offset` on; none if the file is gone, or if `size` is negative, as for a file
-    that was emptied since. Raise StorageError if the file cannot be read."""
+    """Return up to `size` bytes of the log file `path` from `offset` on; none if the file is gone, or if `size` is
+    negative, as for a file that was emptied since. Raise StorageError if the file cannot be read."""
     try:
         fd = open_regular_file(path)
         try:
@@ -33,8 +33,8 @@ def read_at(path: str, offset: int, size: int) -> bytes:
 
 
 def file_size(path: str) -> int:
-    """Return the number of bytes of the file; 0 if it does not exist. Raise StorageError if that cannot be found, or if
-    it is no regular file."""
+    """Return the size of the log file `path` in bytes; 0 if it does not exist. Raise StorageError if that cannot be
+    found, or if it is no regular file."""
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -65,7 +65,8 @@ class RankLog:
         self._shown: str | None = None
 
     def read(self, now: float = 0.0, limit: int = CHUNK) -> list[str]:
-        """Return the lines that are complete in at most `limit` new bytes, as `split_lines` returns them.
+        """Return the lines of the rank's log that are complete in at most `limit` new bytes, as text that is safe to
+        show.
 
         A line without a newline is held back until it arrives, with two exceptions. The part of it that exceeds 64 KiB
         is returned in pieces. The latest state of a progress bar (a line rewritten with carriage returns) is returned
@@ -79,13 +80,14 @@ class RankLog:
         return lines + self._progress(now) if self._rewriting else lines
 
     def read_bytes(self) -> bytes:
-        """Return the next new bytes, unchanged. Do not mix this with `read`."""
+        """Return the next new bytes of the rank's log, unchanged, at most 1 MiB; empty if there are none. Do not mix
+        this with `read`."""
         size = file_size(self.path)
         return self._take(size, CHUNK) if size != self.offset else b""
 
     def close(self) -> list[str]:
-        """Return the text after the last newline, as the last line, in pieces if it is long; none if it was returned
-        already. Bytes that are written later begin a new line."""
+        """Return the text that `read` holds back, after the last newline of the log, as the last line, in pieces if it
+        is long; none if it was returned already. Bytes that are written later begin a new line."""
         pieces, rest = cut_long(last_state(self._partial))
         lines = [*pieces, to_text(rest)] if self._partial else []
         if self._shown is not None and lines == [self._shown]:

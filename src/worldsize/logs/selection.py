@@ -11,14 +11,15 @@ from worldsize.plan.plan import NodePlan
 
 
 def parse_nodes(spec: str, nodes: Sequence[NodePlan]) -> tuple[int, ...]:
-    """Return the ranks of the nodes that `spec` names. Raise UsageError if it is no list of existing nodes."""
+    """Parse `spec`, the value of --node such as "0,2" or "0-3", and return the ranks of these nodes, ascending. Raise
+    UsageError if it is no list of existing nodes."""
     wanted = set(parse_numbers(spec, len(nodes), "node"))
     return tuple(sorted(rank.rank for node in nodes if node.node_rank in wanted for rank in node.ranks))
 
 
 def select_ranks(nodes: Sequence[NodePlan], rank: str | None = None, node: str | None = None) -> tuple[int, ...]:
-    """Return the ranks that both specs name, ascending; all ranks if there is no spec. Raise UsageError if a spec is
-    wrong, or if no rank is left."""
+    """Return the ranks that the options --rank (`rank`) and --node (`node`) both select, ascending; all ranks of
+    `nodes` without options. Raise UsageError if an option is wrong, or if no rank is left."""
     selected = {rank_plan.rank for node_plan in nodes for rank_plan in node_plan.ranks}
     everyone = len(selected)
     if rank is not None:
@@ -35,7 +36,8 @@ def select_ranks(nodes: Sequence[NodePlan], rank: str | None = None, node: str |
 
 
 def compile_grep(pattern: str) -> re.Pattern[str]:
-    """Return the compiled pattern. Raise UsageError that shows where the pattern is wrong."""
+    """Compile `pattern`, the regular expression of --grep, and return it. Raise UsageError that shows where the pattern
+    is wrong."""
     try:
         return re.compile(pattern)
     except re.error as error:

@@ -13,13 +13,13 @@ _LAST_WORDS = 4096
 
 
 def read_text(path: str) -> str:
-    """Return the whole file as the rank wrote it, invalid UTF-8 as U+FFFD; "" if there is no file."""
+    """Return the whole log file as text, as the rank wrote it, invalid UTF-8 as U+FFFD; "" if there is no file."""
     return read_at(path, 0, file_size(path)).decode("utf-8", "replace")
 
 
 def tail_offset(path: str, lines: int, max_bytes: int | None = None) -> int:
-    """Return the offset at which the last `lines` lines begin, or the one `max_bytes` before the end if that is
-    later."""
+    """Return the offset in bytes at which the last `lines` lines of the log file `path` begin, or the one `max_bytes`
+    before its end if that is later."""
     size = position = file_size(path)
     floor = 0 if max_bytes is None else max(0, size - max_bytes)
     if lines <= 0:
@@ -42,7 +42,8 @@ def tail_offset(path: str, lines: int, max_bytes: int | None = None) -> int:
 
 
 def last_lines(path: str, n: int, max_bytes: int = 1 << 20) -> list[str]:
-    """Return the last `n` lines, out of at most the last `max_bytes`, safe to show; none if there is no file."""
+    """Return the last `n` lines of the log file `path`, out of at most its last `max_bytes`, as text that is safe to
+    show; none if there is no file."""
     if n <= 0:
         return []
     start = tail_offset(path, n, max_bytes)
@@ -51,10 +52,10 @@ def last_lines(path: str, n: int, max_bytes: int = 1 << 20) -> list[str]:
 
 
 def summarize_others(paths: RunPaths, ranks: Sequence[int], exclude: Collection[int] = (), limit: int = 5) -> list[str]:
-    """Return the last lines of the ranks, one for all ranks with the same line (numbers apart), the most common first.
+    """Return texts with the last log line of each of `ranks` except `exclude`, one text for all ranks with the same
+    line (numbers apart), the most common first: `ranks 0-2,5: "RuntimeError: Connection closed by peer"`.
 
-    `ranks 0-2,5: "RuntimeError: Connection closed by peer"`. At most `limit` lines are returned, then the number of
-    ranks that are left out.
+    At most `limit` such texts are returned, then one with the number of ranks that are left out.
     """
     from worldsize.logs.numbers import merge_lines, number_key
 

@@ -62,14 +62,14 @@ def escape(text: str) -> str:
 
 
 def escape_json(text: str) -> str:
-    """Return JSON text with the same value, in which characters that drive a terminal are escaped. JSON itself requires
-    this only for the control characters below the blank."""
+    """Return the JSON text `text` with the same value, in which characters that drive a terminal are escaped. JSON
+    itself requires this only for the control characters below the blank."""
     return text.translate({code: f"\\u{code:04x}" for code in (*range(127, 160), *_DIRECTIONS)})
 
 
 def split_message(text: str) -> list[str]:
-    """Return the lines of a text, each escaped. Lines after the first are indented, so that none of them looks like a
-    line of worldsize itself, or like its hint."""
+    """Return the lines of `text`, such as an error message, each escaped. Lines after the first are indented, so that
+    none of them looks like a line of worldsize itself, or like its hint."""
     first, *more = [escape(line) for line in text.replace("\r\n", "\n").split("\n")]
     return [first, *(line if _is_indented(line) else "  " + line for line in more)]
 
@@ -79,13 +79,15 @@ def _is_indented(line: str) -> bool:
 
 
 def last_state(line: bytes) -> bytes:
-    """Return the visible rest of a line that was rewritten with carriage returns (a progress bar)."""
+    """Return the part of a log line that is visible after it was rewritten with carriage returns (a progress bar): what
+    follows the last of these."""
     line = line.rstrip(b"\r")
     return line[line.rfind(b"\r") + 1 :]
 
 
 def cut_long(line: bytes) -> tuple[list[str], bytes]:
-    """Return the leading pieces of a line longer than `BOUND`, each ended by `MORE`, and the remaining bytes.
+    """Split a log line that is longer than `BOUND` bytes, and return its leading pieces as text, each ended by `MORE`,
+    and the remaining bytes.
 
     The positions of the cuts depend on the line alone; none is inside a UTF-8 character.
     """
@@ -101,7 +103,9 @@ def cut_long(line: bytes) -> tuple[list[str], bytes]:
 
 
 def split_lines(block: bytes) -> list[str]:
-    """Return the lines of a block that ends at the end of a line (without that newline)."""
+    """Convert `block`, the bytes of whole log lines without the last newline, to lines of text that is safe to show. Of
+    a line rewritten with carriage returns only the last state is kept; lines longer than `BOUND` are returned in
+    pieces."""
     if b"\r" in block:
         block = b"\n".join([last_state(line) for line in block.split(b"\n")])
     lines = to_text(block).split("\n")

@@ -44,11 +44,13 @@ class TimedLogFollower:
         self._now = now
 
     def poll(self) -> bool:
-        """Show the new lines. Return whether there were any."""
+        """Read the new lines of the ranks' logs and pass them to `show` with their times. Return whether there were
+        any."""
         return self._show_all([self._new_lines(rank) for rank in self._logs])
 
     def finish(self) -> None:
-        """Show everything up to the last byte of every file. No method may be called after it."""
+        """Pass all remaining lines of the ranks' logs to `show`, up to the last byte of every file. No method may be
+        called after it."""
         self._show_all([self._last_lines(rank) for rank in self._logs])
 
     def _show_all(self, ranks: list[Iterator[TimedLines]]) -> bool:

@@ -27,15 +27,17 @@ class LogTimes:
         self._moments: list[float] = []
 
     def entry_after(self, offset: int) -> tuple[int | None, float]:
-        """Return the number of bytes that the log had at the first time at which it had more than `offset`, and that
-        time. If there is no such entry, return None and the time of the log's last change."""
+        """Return (size, time): the first recorded time at which the log had more than `offset` bytes, and its size
+        then. So the byte at `offset` was written at or before this time. If there is no such entry, return None and the
+        time of the log's last change."""
         if not self._sizes or self._sizes[-1] <= offset:
             self._update()
         at = bisect_right(self._sizes, offset)
         return (self._sizes[at], self._moments[at]) if at < len(self._sizes) else (None, self._changed())
 
     def offset_at(self, since: float) -> int:
-        """Return the offset of the first line that was not in the log yet at the time `since`."""
+        """Return the offset in bytes of the first line that was not in the log yet at the time `since` (Unix
+        seconds)."""
         self._update()
         at = bisect_left(self._moments, since)
         if at == len(self._moments) and self._changed() < since:
@@ -75,14 +77,16 @@ def _parse(line: bytes) -> tuple[int, float] | None:
 
 
 def _line_start(log: str, offset: int) -> int:
-    """Return the offset of the line that contains the byte at `offset`; for a very long line, an offset inside it."""
+    """Return the offset in bytes at which the line of the file `log` that contains the byte at `offset` begins; for a
+    very long line, an offset inside it."""
     start = max(0, offset - _BLOCK)
     block = read_at(log, start, offset - start)
     return start + block.rfind(b"\n") + 1
 
 
 def ranks_without_times(paths: RunPaths, ranks: list[int] | tuple[int, ...]) -> list[int]:
-    """Return the ranks that have written lines without recorded times. An older worldsize recorded none."""
+    """Return those of `ranks` whose logs contain output for which no times were recorded. An older worldsize recorded
+    none."""
     return [
         rank for rank in ranks if not os.path.exists(paths.rank_times(rank)) and file_size(paths.rank_log(rank)) > 0
     ]

@@ -67,8 +67,8 @@ class Array(NamedTuple):
 
     @classmethod
     def from_value(cls, value: Any) -> Array:
-        """Return the array in a value from JSON. Raise ValueError for an array of another version, or a value that is
-        no array."""
+        """Convert `value`, the content of an array.json, to an Array. Raise ValueError for an array of another version,
+        or a value that is no array."""
         require_version(value, ARRAY_VERSION, "array")
         try:
             array = check_fields(tuple_of(cls, value))
@@ -100,13 +100,13 @@ def element_id(array_id: str, element: int) -> str:
 
 
 def element_root(root: str, element: int) -> str:
-    """Return the run directory of one element of the array in `root`."""
+    """Return the run directory of element number `element` of the array in the directory `root`."""
     return os.path.join(root, element_id(os.path.basename(root), element))
 
 
 def is_untouched(root: str) -> bool:
-    """Return whether the element's directory is unchanged since its submission: the element has not begun or ended, and
-    nothing was requested of it."""
+    """Return whether `root`, the run directory of an array's element, is unchanged since its submission: the element
+    has not begun or ended, and nothing was requested of it. False if it cannot be read."""
     try:
         return all(name in _SUBMITTED or name.startswith(LAUNCHER_PREFIX) for name in os.listdir(root))
     except OSError:  # nothing is known about a directory that cannot be read
@@ -114,7 +114,8 @@ def is_untouched(root: str) -> bool:
 
 
 def split_element(run_id: str) -> tuple[str, int] | None:
-    """Return ("RUN", 3) for "RUN_3"; None if the text is no element's id."""
+    """Split the id of an array's element, "RUN_3", into the array's id and the element's number, ("RUN", 3); None if
+    the text is no element's id."""
     array_id, _, text = run_id.rpartition("_")
     number = parse_digits(text)
     if not array_id or number is None or str(number) != text:
@@ -123,22 +124,23 @@ def split_element(run_id: str) -> tuple[str, int] | None:
 
 
 def array_of(paths: RunPaths) -> tuple[str, int] | None:
-    """Return the directory of the array that a run is an element of, and its number in it; None for a run without an
-    array."""
+    """Return, for the run in `paths`, the directory of the array that it is an element of and its number in the array;
+    None for a run without an array."""
     split = split_element(paths.run_id)
     parent = os.path.dirname(paths.root)
     return (parent, split[1]) if split and os.path.basename(parent) == split[0] else None
 
 
 def read_array(root: str) -> Array | None:
-    """Return the array in `root`; None if `root` is no array (yet). Raise DamagedRun if it cannot be understood. Raise
-    OSError."""
+    """Read array.json in the directory `root` and return the Array; None if there is none (yet). Raise DamagedRun if it
+    cannot be understood. Raise OSError."""
     return read_record(array_file(root), Array.from_value)
 
 
 def read_after(root: str) -> list[dict[str, Any]]:
-    """Return the runs that the array, or run, in `root` waits for: [{run, roots, any_end}]; empty if it waits for none.
-    Raise DamagedRun if the file cannot be understood. Raise OSError."""
+    """Read after.json in the directory `root` of a run or array and return the runs that must end before it starts,
+    each as a mapping {run, roots, any_end}; empty if it waits for none. Raise DamagedRun if the file cannot be
+    understood. Raise OSError."""
     return read_record(after_file(root), _parse_after) or []
 
 
@@ -150,8 +152,8 @@ def _parse_after(value: Any) -> list[dict[str, Any]]:
 
 
 def load_trials(module: str) -> ModuleType:
-    """Load a wing's module with the functions of nodes for a search. Raise ConfigError if this installation has no such
-    wing.
+    """Import and return the module `module` ("trial" or "record") with the functions for hyperparameter searches on
+    nodes. Raise ConfigError if this installation does not include it.
 
     `trial` has Trial(plan, paths), the StopRule of `agent/supervision/trial_stop_rule.py`. `record` has
     output_names(search), the names of outputs that belong to the array alone, write_configuration(array, trial,
@@ -163,8 +165,8 @@ def load_trials(module: str) -> ModuleType:
 
 
 def write_search_outputs(root: str, array: Array) -> None:
-    """Write the outputs of the search in `root` from the trials that have ended. Do nothing for another array, or if
-    this installation has no searches. Raise OSError."""
+    """Write the outputs of a hyperparameter search, whose array is in the directory `root`, from the trials that have
+    ended. Do nothing for an array without a search, or if this installation has no searches. Raise OSError."""
     if array.search:
         from worldsize.registry import find_module
 
@@ -174,8 +176,9 @@ def write_search_outputs(root: str, array: Array) -> None:
 
 
 def slurm_array_variables(plan: Plan) -> dict[str, str]:
-    """Return the variables of a batch script that is an array. Slurm counts worldsize's elements from 0, and these
-    variables replace its indices with the script's own."""
+    """Return the SLURM_ARRAY_* variables for a plan that is an element of an array made from a user's batch script;
+    empty for other plans. Slurm counts worldsize's elements from 0, and these variables replace its indices with the
+    script's own."""
     batch = plan.batch
     indices = batch.indices if batch else ()
     if batch is None or plan.array is None or len(indices) != plan.array.elements:

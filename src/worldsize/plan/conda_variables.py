@@ -11,7 +11,8 @@ from worldsize.common.atomic_files import read_object
 
 
 def conda_variables(prefix: str) -> dict[str, str]:
-    """Return the variables of an environment's packages, overridden by those of `conda env config vars`."""
+    """Return the environment variables that the conda environment in the directory `prefix` sets: those of its
+    packages, overridden by those of `conda env config vars`. Files that cannot be read are ignored."""
     directory = os.path.join(prefix, "etc", "conda", "env_vars.d")
     try:
         names = [name for name in sorted(os.listdir(directory)) if name.endswith(".json")]

@@ -28,15 +28,16 @@ _WHERE = "distribution.launcher"
 
 
 def file_name(name: str) -> str:
-    """Return the name of a launcher's file in a run's directory. Raise PlanError if `name` is no launcher's name."""
+    """Return the name of the file in a run's directory that contains the launcher `name` of another package. Raise
+    PlanError if `name` is no launcher's name."""
     if not re.fullmatch(_NAME, name):
         raise PlanError(f"{name!r:.80} is not a launcher's name", _WHERE)
     return f"{LAUNCHER_PREFIX}{name}.py"
 
 
 def find_installed_module(name: str) -> Any:
-    """Return the module of an installed package's launcher; None if no package provides one. Raise PlanError if it
-    cannot be used, or if it is not a single file of Python."""
+    """Return the module that an installed package provides for the launcher `name`; None if no package provides one.
+    Raise PlanError if it cannot be used, or if it is not a single file of Python."""
     part = _installed_part(name)
     module = part.load(_NEEDED) if part is not None else None
     if module is not None and not _is_single_file(getattr(module, "__file__", None) or ""):
@@ -50,8 +51,8 @@ def _is_single_file(path: str) -> bool:
 
 
 def launcher_error(name: str, what: str) -> PlanError:
-    """Return a PlanError with the text `what` about a launcher. If the launcher is installed, the error names its
-    package."""
+    """Return a PlanError with the text `what` about the launcher `name` of another package. If an installed package
+    provides the launcher, the error names that package."""
     part = _installed_part(name)
     error: PlanError = part.problem(what) if part else PlanError(f"the launcher {name} {what}", _WHERE)
     return error
@@ -66,7 +67,8 @@ def _installed_part(name: str) -> Any:
 
 
 def module_problem(module: Any, kind: type) -> str:
-    """Return why the module, whose facts must be a `kind`, is no launcher; "" if it is one."""
+    """Check that `module` can be used as a launcher: that its FACTS are a `kind` (LauncherFacts) with valid fields, and
+    that its LAUNCHER has all methods. Return the problem as text; "" if there is none."""
     from worldsize.common.json_values import PARSE_ERRORS, check_fields
 
     if not isinstance(module.FACTS, kind):
@@ -81,8 +83,8 @@ def module_problem(module: Any, kind: type) -> str:
 
 
 def launcher_source(name: str) -> bytes:
-    """Return the content of the file of an installed package's launcher. Raise PlanError if there is no such launcher,
-    or as `find_installed_module` does. Raise OSError."""
+    """Return the source code of the launcher `name` that an installed package provides, for copying to the nodes. Raise
+    PlanError if there is no such launcher, or as `find_installed_module` does. Raise OSError."""
     module = find_installed_module(name)
     if module is None:
         raise PlanError(f"there is no launcher {name!r:.40}", _WHERE)
@@ -91,8 +93,9 @@ def launcher_source(name: str) -> bytes:
 
 
 def load_file(name: str, path: str) -> ModuleType:
-    """Load the launcher whose file was sent to `path`. Raise PlanError if the file does not exist, belongs to another
-    user, or is no launcher."""
+    """Execute the file `path`, which contains the launcher `name` of another package and was sent with the run, as a
+    module, and return the module. Raise PlanError if the file does not exist, belongs to another user, or is no
+    launcher."""
     module = ModuleType("worldsize_launcher_" + name)
     module.__file__ = path
     try:

@@ -22,8 +22,9 @@ _KINDS = {"type": str, "host": str, "run_id": str, "pid": int, "start_time": int
 
 
 def read_handle(paths: RunPaths) -> Any:
-    """Return the compute's native id of a run: the run's own, else the one of its element in the array. None if it has
-    none (yet). Raise DamagedRun if a file contains something else. Raise OSError."""
+    """Return the handle of the run in `paths`, which names its job in the compute (such as the Slurm job id), from the
+    run's own file, else from that of its array. None if it has none (yet). Raise DamagedRun if a file contains
+    something else. Raise OSError."""
     own = read_own_handle(paths)
     place = array_of(paths) if own is None else None
     if place is None:
@@ -32,14 +33,15 @@ def read_handle(paths: RunPaths) -> Any:
 
 
 def read_own_handle(paths: RunPaths) -> Any:
-    """Return the native id in the run's own `handle.json`; None if there is no such file. Raise DamagedRun if it
-    contains something else. Raise OSError."""
+    """Return the handle in the run's own `handle.json`, which names the run's job in its compute; None if there is no
+    such file. Raise DamagedRun if it contains something else. Raise OSError."""
     return read_record(paths.handle, lambda value: handle_of(paths, value))
 
 
 def read_handles(root: str, elements: int) -> list[Any] | None:
-    """Return the native ids of all elements of the array in `root`; None before they have any. Raise DamagedRun if the
-    file contains something else. Raise OSError."""
+    """Return the handles of all `elements` elements of the array in the directory `root`, in their order; each names an
+    element's job in the compute. None before the array was submitted. Raise DamagedRun if the file contains something
+    else. Raise OSError."""
 
     def handles(given: Any) -> list[Any]:
         if not isinstance(given, list) or len(given) != elements:
@@ -50,8 +52,8 @@ def read_handles(root: str, elements: int) -> list[Any] | None:
 
 
 def handle_of(paths: RunPaths, value: Any) -> Any:
-    """Return `value` with the run's directory as its `run_dir`. Raise ValueError if no compute can have written it
-    about the run in `paths`."""
+    """Check that `value`, read from a file, is a handle that a compute can have written about the run in `paths`, and
+    return it with the run's directory as its `run_dir`. Raise ValueError if it is not."""
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         raise ValueError("it lacks the compute's name for the run")
     for name, kind in _KINDS.items():
@@ -70,7 +72,7 @@ def handle_of(paths: RunPaths, value: Any) -> Any:
 
 
 def _queue(paths: RunPaths) -> str:
-    """Return the directory whose queue must start the run: its array's, or its own."""
+    """Return the directory whose queue must start the run in `paths`: that of its array, or the run's own."""
     place = array_of(paths)
     return place[0] if place else paths.root
 

@@ -19,8 +19,8 @@ def place_mark(kind: str, name: str) -> str:
 
 
 def with_places(text: str, runs: str, places: Mapping[str, str]) -> str:
-    """Return a plan's JSON with the marks replaced by the node's directory of runs, and by the paths of `inputs.NAME`
-    and `outputs.NAME`."""
+    """Return `text`, the JSON of a plan, with its marks replaced by the paths on this node: those of the directory of
+    runs (`runs`), and those of inputs and outputs (`places`, by "inputs.NAME" and "outputs.NAME")."""
     marks = {RUNS_MARK: runs}
     for each, path in places.items():
         kind, _, name = each.partition(".")

@@ -27,8 +27,8 @@ _NUMBER = r"([0-9]+)"
 
 
 def expand_hostlist(text: str) -> list[str]:
-    """Return the names that the text means, in the order written. Raise ValueError, which states the problem and its
-    position.
+    """Return the node names that `text`, a folded list such as `gpu[01-03,7],login1`, contains in short form, in the
+    order written. Raise ValueError, which states the problem and its position.
 
     Brackets may be anywhere and several times (`a[1-2]b[3,5]`: the last one counts fastest). Leading zeros are kept.
     """
@@ -45,7 +45,8 @@ def expand_hostlist(text: str) -> list[str]:
 
 
 def fold_hostlist(names: Iterable[str]) -> str:
-    """Return the shortest ordinary text for these names, each once, in natural order (n2 before n10).
+    """Return the node names `names` folded into one short text such as `gpu[01-03,7],login1`, each once, in natural
+    order (n2 before n10).
 
     The last number before the first dot is folded. Raise ValueError for a name that no text can represent.
     """
@@ -66,8 +67,8 @@ def is_node_name(text: str) -> bool:
 
 
 def _parse_name(text: str, position: int) -> tuple[list[str], int]:
-    """Return the names that one folded name means, which blanks may precede, and the position of its end: a comma, or
-    the end of the text."""
+    """Parse one folded name in `text`, such as `gpu[01-03]`, from `position` on (blanks may precede it), and return the
+    names in full and the position of its end: a comma, or the end of the text. Raise ValueError if it is malformed."""
     while text[position : position + 1].isspace():
         position += 1
     names, start = [""], position
@@ -89,7 +90,8 @@ def _parse_name(text: str, position: int) -> tuple[list[str], int]:
 
 
 def _parse_bracket(text: str, position: int) -> tuple[list[str], int]:
-    """Return the numbers between brackets, from just after the opening one, and the position after the closing one."""
+    """Parse the numbers in a bracket of a folded name, `01-03,7]`, from just after the opening bracket on, and return
+    them in full as texts, and the position after the closing bracket. Raise ValueError if they are malformed."""
     found: list[str] = []
     while True:
         match = re.compile(_RANGE).match(text, position)
@@ -114,8 +116,8 @@ def _require_few(text: str, count: int) -> None:
 
 
 def _group_text(prefix: str, suffix: str, width: int, numbers: list[int]) -> tuple[list[tuple[int, int, str]], str]:
-    """Return the folded text of names that differ in one number, after its sort key. `width` 0 means without leading
-    zeros; _NO_NUMBER means one name without any number."""
+    """Return (sort key, folded text) for node names with the same `prefix` and `suffix` that differ in one number, such
+    as `gpu[01-03]`. `width` 0 means without leading zeros; _NO_NUMBER means one name without any number."""
     digits = "" if width == _NO_NUMBER else f"{{:0{width}d}}"
     ranges = [
         digits.format(first) if first == last else f"{digits.format(first)}-{digits.format(last)}"
@@ -138,8 +140,8 @@ def _split_all(names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def _join_full_numbers(groups: dict[tuple[str, str, int], list[int]], padded: tuple[str, str, int]) -> None:
-    """Join `n08` and `n10` into one group. A number that fills the width looks the same with and without leading
-    zeros."""
+    """Move numbers from a group of names without leading zeros to the group `padded`, so that `n08` and `n10` are
+    folded together. A number that fills the width looks the same with and without leading zeros."""
     prefix, suffix, width = padded
     plain = groups.get((prefix, suffix, 0), [])
     groups[padded] += [number for number in plain if len(str(number)) == width]

@@ -88,7 +88,7 @@ _added: dict[str, LauncherFacts] = {}
 
 
 def launcher_facts(name: str) -> LauncherFacts:
-    """Return the row of the launcher that a plan names, worldsize's own or another package's. Raise PlanError if it is
+    """Return the LauncherFacts of the launcher `name`, worldsize's own or another package's. Raise PlanError if it is
     not known, or cannot be used."""
     facts = LAUNCHERS.get(name) or _added.get(name)
     if facts is None:
@@ -103,8 +103,8 @@ def launcher_facts(name: str) -> LauncherFacts:
 
 
 def require_launcher(name: str) -> None:
-    """Check that the launcher can be used. Raise PlanError as `launcher_facts` does, and ConfigError if the launcher
-    belongs to a wing that is not installed."""
+    """Check that this installation can use the launcher `name`. Raise PlanError as `launcher_facts` does, and
+    ConfigError if the launcher belongs to a wing that is not installed."""
     module = launcher_facts(name).module
     if module.startswith(_WINGS):
         from worldsize.registry import load_module

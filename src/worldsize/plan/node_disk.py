@@ -59,8 +59,8 @@ class NodeDiskPlan(NamedTuple):
 
 
 def with_local_variables(plan: Plan) -> Plan:
-    """Return `plan` with the variables that contain DIRECTORY_MARK moved to its `local`, so that no code takes them for
-    the values in the ranks."""
+    """Return `plan` with those of its environment variables that contain DIRECTORY_MARK moved to the variables in
+    `plan.local`, so that no code takes them for the values in the ranks. Unchanged if the plan prepares no disks."""
     if plan.local is None:
         return plan
     apart = {name: value for name, value in plan.environment.items() if DIRECTORY_MARK in value}
@@ -69,8 +69,8 @@ def with_local_variables(plan: Plan) -> Plan:
 
 
 def resolve_placeholders(plan: Plan, directory: str, environment: str | None = None) -> Plan:
-    """Return `plan` for a node on which `directory` is the run's own, and the plan's environment is in
-    `environment`."""
+    """Return `plan` for one node, with DIRECTORY_MARK replaced by `directory`, the run's own directory on this node's
+    disk, and the path of a packed environment by `environment`, the directory in which it was unpacked."""
     local = plan.local
     if local is None:
         return plan
@@ -91,7 +91,8 @@ def resolve_placeholders(plan: Plan, directory: str, environment: str | None = N
 
 
 def replace_directory(text: str, old: str, new: str) -> str:
-    """Return `text` with the directory `old` replaced by `new`, where it is a whole path or a parent in one."""
+    """Return `text` with the directory path `old` replaced by `new`, wherever it is a whole path or the beginning of
+    one in the text."""
     if not old or old not in text:
         return text
     import re

@@ -11,8 +11,9 @@ _OF_ADDRESS = frozenset("0123456789.")
 
 
 def node_names(hosts: Sequence[str]) -> tuple[str, ...]:
-    """Return one name for each node, all different: each host's own, as `short_names` returns it. Virtual nodes share
-    one host. Each of them except the first gets a loopback address, which needs no resolver."""
+    """Return one name for each node, all different, from the nodes' `hosts`: each host's own name, as `short_names`
+    returns it. Virtual nodes share one host. Each of them except the first gets a loopback address, which needs no
+    resolver."""
     names = short_names(hosts)
     first: dict[str, int] = {}
     return tuple(
@@ -22,7 +23,8 @@ def node_names(hosts: Sequence[str]) -> tuple[str, ...]:
 
 
 def short_names(hosts: Sequence[str]) -> list[str]:
-    """Return the names without their domains, if they are still different; otherwise the full names."""
+    """Return the host names without their domains, if they are still different; otherwise the full names. Addresses
+    stay as they are."""
     short = [_short_name(name) for name in hosts]
     return short if len(set(short)) == len(set(hosts)) else list(hosts)
 

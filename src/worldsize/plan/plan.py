@@ -230,7 +230,8 @@ class Plan(NamedTuple):
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Parse a plan. Raise ValueError for a plan of another version, or a text that is no plan."""
+        """Parse `text`, the content of a plan.json, and return the Plan. Raise ValueError for a plan of another
+        version, or a text that is no plan."""
         try:
             return cls.from_value(json.loads(text))
         except RecursionError:
@@ -238,7 +239,8 @@ class Plan(NamedTuple):
 
     @classmethod
     def from_value(cls, value: Any) -> Plan:
-        """Return the plan in a value from JSON. Raise ValueError as `from_json` does."""
+        """Convert `value`, the parsed JSON of a plan.json, to a Plan. Raise ValueError for a plan of another version,
+        or a value that is no plan."""
         require_version(value, PLAN_VERSION, "plan")
         try:
             plan = tuple_of(cls, {**value, "nodes": (), "local": None})
@@ -248,7 +250,8 @@ class Plan(NamedTuple):
 
 
 def _parse_nodes(value: Any) -> tuple[NodePlan, ...]:
-    """Return the nodes of a plan. JSON contains only the ranks of each node."""
+    """Convert `value`, the entry `nodes` of a plan.json, to NodePlans. The JSON contains only the ranks of each node;
+    the nodes are numbered in their order."""
     ranks_of_nodes = (tuple(tuple_of(RankPlan, rank) for rank in ranks) for ranks in value)
     return tuple(NodePlan(node_rank, ranks) for node_rank, ranks in enumerate(ranks_of_nodes))
 
@@ -281,7 +284,8 @@ class BatchPlan(NamedTuple):
 
 
 def node_major_layout(nodes: int, processes: int, role: str = "worker") -> tuple[NodePlan, ...]:
-    """Return equal nodes: node 0 has ranks 0 to processes - 1, node 1 the next ones, and so on."""
+    """Return the layout of `nodes` equal nodes with `processes` ranks each, as NodePlans: node 0 has ranks 0 to
+    processes - 1, node 1 the next ones, and so on. All ranks have the role `role`."""
     return tuple(
         NodePlan(
             node_rank,

@@ -33,7 +33,8 @@ _KEPT = frozenset(("WORLDSIZE_HOME", "WORLDSIZE_SITE_CONFIG"))
 
 
 def scrub(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return `environ` without the variables that an outer launcher or allocation set for ranks and schedulers."""
+    """Return the environment `environ` without the variables that an outer launcher or allocation has set for its ranks
+    (RANK, SLURM_*, OMPI_COMM_*, …)."""
     return {
         name: value
         for name, value in environ.items()
@@ -42,28 +43,29 @@ def scrub(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def scrub_rules() -> dict[str, list[str]]:
-    """Return the rules of `scrub`, in a form that JSON can represent, for a program on a node that cannot import
-    worldsize."""
+    """Return the rules by which `scrub` removes variables, as lists of names, prefixes and exceptions that JSON can
+    represent, for a program on a node that cannot import worldsize."""
     return {"names": sorted(_SCRUBBED), "prefixes": list(_SCRUBBED_PREFIXES), "kept": sorted(_KEPT)}
 
 
 def active_conventions(plan: Plan) -> tuple[str, ...]:
-    """Return the conventions whose rows apply: worldsize's own and the framework's always, the others as the plan
-    requests."""
+    """Return the names of the conventions, such as "torch" and "slurm", whose variables ranks of this plan get:
+    worldsize's own and the framework's always, the others as the plan requests, by default all."""
     own = ("worldsize", "torch") if plan.data_parallel else ("worldsize",)
     return (*own, plan.framework, *(plan.conventions or CONVENTIONS))
 
 
 def convention_variables(context: RankContext) -> dict[str, str]:
-    """Return the variables that the table defines for one rank."""
+    """Return the environment variables that the table VARIABLES defines for the rank in `context`, for the conventions
+    that apply to its plan."""
     wanted = active_conventions(context.plan)
     rows = ((row.name, row.value(context)) for row in VARIABLES if row.convention in wanted)
     return {name: str(value) for name, value in rows if value is not None}
 
 
 def array_variables(plan: Plan) -> dict[str, str]:
-    """Return the variables of an element that are the same for all its ranks. A run needs them to do the same without
-    its array."""
+    """Return the environment variables that state the run's place in its array, such as SLURM_ARRAY_TASK_ID, which are
+    the same for all ranks of the run; empty if it is in none. A run needs them to do the same without its array."""
     node = plan.nodes[0]
     context = RankContext(plan, RendezvousResult("", 0, ()), node, node.ranks[0], "", "")
     wanted = active_conventions(plan)
@@ -72,8 +74,9 @@ def array_variables(plan: Plan) -> dict[str, str]:
 
 
 def rank_environment(context: RankContext, inherited: Mapping[str, str], threads: int) -> dict[str, str]:
-    """Return the whole environment of one rank, lowest to highest: that of the node (scrubbed), the variables that the
-    job's environment activates, worldsize's conventions, the job's own variables.
+    """Return the whole environment of the rank in `context`, from lowest to highest priority: the environment of its
+    node (`inherited`, scrubbed), the variables that the job's environment activates, worldsize's conventions, the job's
+    own variables.
 
     `threads` becomes OMP_NUM_THREADS, and TensorFlow's variables for it, unless the node's environment or the job sets
     them.
@@ -100,9 +103,9 @@ def rank_environment(context: RankContext, inherited: Mapping[str, str], threads
 
 
 def _set_mlflow_place(environment: dict[str, str], inherited: Mapping[str, str], run_dir: str) -> None:
-    """Make MLflow store its runs in the run directory, unless another place is set. The place of an outer run, in which
-    this one is started, does not count, since it was set for that run's ranks. MLflow 3 refuses files without the
-    second variable."""
+    """Set the variables in a rank's `environment` that make MLflow store its runs in the run directory, unless another
+    place is set. The place of an outer run, in which this one is started, does not count, since it was set for that
+    run's ranks. MLflow 3 refuses files without the second variable."""
     outer = inherited.get("WORLDSIZE_RUN_DIR")
     if environment.get(MLFLOW_URI) in (None, mlflow_place(outer) if outer else None):
         environment[MLFLOW_URI] = mlflow_place(run_dir)
@@ -110,13 +113,15 @@ def _set_mlflow_place(environment: dict[str, str], inherited: Mapping[str, str],
 
 
 def mlflow_place(run_dir: str) -> str:
-    """Return the URI at which MLflow in a run's ranks stores its logs."""
+    """Return the file URI of the directory `mlruns` in the run directory `run_dir`, in which MLflow in the run's ranks
+    stores its logs."""
     path = os.fsencode(run_dir + "/mlruns")
     return "file://" + "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in path)
 
 
 def activate_environment(environment: dict[str, str], plan: Plan) -> None:
-    """Apply the variables of the job's environment. Its programs are found by the plan's `path`."""
+    """Set and remove variables in `environment` as the plan's activated environment (venv, conda, …) states, and extend
+    LD_LIBRARY_PATH. The programs of that environment are found by the plan's `path`."""
     for name, value in plan.activated.items():
         if value is None:
             environment.pop(name, None)
@@ -128,7 +133,8 @@ def activate_environment(environment: dict[str, str], plan: Plan) -> None:
 
 
 def _own_device(visible: str | None, gpus: int | None, local_rank: int) -> str:
-    """Return one of the devices that the node may use, which are not always 0, 1, …; "" if it may use none.
+    """Return the GPU of a rank, for CUDA_VISIBLE_DEVICES: one of the devices that its node may use (`visible`), which
+    are not always 0, 1, …; "" if it may use none.
 
     Devices are assigned to ranks in turn, so ranks may share them.
     """

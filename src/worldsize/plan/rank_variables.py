@@ -29,7 +29,7 @@ class Host(NamedTuple):
 
     @classmethod
     def of(cls, fields: Sequence[Any]) -> Host:
-        """Return the host in a list from JSON."""
+        """Convert `fields`, a list from JSON with name, cores, address and ports, to a Host."""
         name, cores, address, ports = fields
         return cls(str(name), int(cores), str(address), tuple(map(int, ports)))
 
@@ -96,19 +96,20 @@ class Variable(NamedTuple):
 
 
 def _gloo_controller(context: RankContext) -> object:
-    """Return the library by which Horovod's ranks find each other. Under mpirun it is None: a Horovod that was built
-    with MPI then uses MPI, and one without it uses gloo."""
+    """Return the value of HOROVOD_CONTROLLER: the library by which Horovod's ranks find each other. Under mpirun it is
+    None: a Horovod that was built with MPI then uses MPI, and one without it uses gloo."""
     return launcher_facts(context.plan.launcher).horovod_library
 
 
 def is_slurm_meant(plan: Plan) -> bool:
-    """Return whether programs may treat what looks like Slurm as Slurm: on Slurm itself, whose own job id ranks see, in
-    a batch script, and if the job names the convention."""
+    """Return whether programs in ranks of this plan may take their Slurm-like variables for a real Slurm job: on Slurm
+    itself, whose own job id ranks see, in a batch script, and if the job names the convention "slurm"."""
     return "SLURM_JOB_ID" in plan.kept or plan.batch is not None or "slurm" in plan.conventions
 
 
 def has_hostfile(plan: Plan) -> bool:
-    """Return whether the ranks, or their launcher, find the nodes listed in a file."""
+    """Return whether the ranks of this plan, or their launcher, find the nodes by a hostfile, a file that lists
+    them."""
     return plan.framework in _HOSTFILE_FRAMEWORKS or launcher_facts(plan.launcher).hostfile
 
 
@@ -127,7 +128,8 @@ def _number_row(name: str, convention: str, scope: str, meaning: str) -> Variabl
 
 
 def _framework_row(name: str, framework: str, scope: str, meaning: str, function: str) -> Variable:
-    """Return a row whose value is computed by a function of the frameworks' wing, for plans of this framework alone."""
+    """Return the row of the table VARIABLES for the variable `name`, whose value the function named `function` of the
+    frameworks' wing computes. The variable is set only in plans of the framework `framework`."""
 
     def value(context: RankContext) -> object:
         from worldsize.registry import load_module
@@ -285,11 +287,13 @@ that name is no batch job, and no other program that was tried reads it.
 
 
 def variable_names(*scopes: str) -> tuple[str, ...]:
-    """Return the variables of all conventions whose values have one of these scopes."""
+    """Return the names of the variables, of all conventions, whose values have one of the `scopes`, such as "rank" or
+    "world"."""
     return tuple(variable.name for variable in VARIABLES if variable.scope in scopes)
 
 
 def convention_prefix(convention: str) -> str:
-    """Return the common prefix of the names of a convention's variables; "" if there is none."""
+    """Return the common prefix of the names of all variables of a convention, such as "SLURM" for "slurm"; "" if there
+    is none."""
     names = [variable.name for variable in VARIABLES if variable.convention == convention]
     return os.path.commonprefix(names)  # noqa: RUF071  names, not paths

@@ -128,7 +128,8 @@ class RunPaths:
         return os.path.join(self.exit_dir, f"node-{node_rank:04d}.json")
 
     def stacks_of_node(self, node_rank: int, number: int) -> str:
-        """Return the path of the stacks of a node's ranks from the examination with this `number`."""
+        """Return the path of the file with the stacks of a node's ranks that were collected in the watchdog's
+        examination `number` of a silent run."""
         return os.path.join(self.stacks_dir, f"node-{node_rank:04d}-{number:04d}.jsonl")
 
     @property
@@ -140,49 +141,57 @@ class RunPaths:
         return os.path.join(self.logs_dir, f"agent-{node_rank:04d}.log")
 
     def launcher_log(self, node_rank: int, launcher: str = "torchrun") -> str:
-        """Return the path of a launcher's own output, if a launcher other than the agent starts the ranks."""
+        """Return the path of the log with the output of a launcher such as torchrun itself, on one node, if a launcher
+        other than the agent starts the ranks."""
         return os.path.join(self.logs_dir, f"{launcher}-{node_rank:04d}.log")
 
     def setup_log(self, node_rank: int) -> str:
-        """Return the path of the output of modules and setup on a node, if each node executes them."""
+        """Return the path of the log with the output of the job's modules and setup lines on a node, if each node
+        executes them."""
         return f"{self.batch_log[: -len('.log')]}-{node_rank:04d}.log" if node_rank else self.batch_log
 
     def rank_log(self, rank: int) -> str:
         return os.path.join(self.logs_dir, f"rank-{rank:05d}.log")
 
     def rank_times(self, rank: int) -> str:
-        """Return the path of the times and sizes of the rank's log, as its agent has seen them."""
+        """Return the path of the file in which the agent records when the rank's log had which size, for the times of
+        its lines."""
         return os.path.join(self.logs_dir, f"rank-{rank:05d}.times")
 
     def debugger(self, rank: int) -> str:
-        """Return the path of the file with the address at which a debugger can attach to the rank."""
+        """Return the path of the JSON file with the address at which a debugger can attach to rank `rank`."""
         return os.path.join(self.attempt_dir, f"debugger-{rank:05d}.json")
 
     def rank_error(self, rank: int) -> str:
         return os.path.join(self.errors_dir, f"rank-{rank:05d}.json")
 
     def logged_values(self, rank: int) -> str:
-        """Return the path of the values that a rank has logged with `worldsize.log`."""
+        """Return the path of the file (JSON lines) with the values that a rank has logged with `worldsize.log`."""
         return os.path.join(self.metrics_dir, f"rank-{rank:05d}.jsonl")
 
     def tensorboard_files(self, node_rank: int) -> str:
-        """Return the path of the list of TensorBoard files that the ranks of a node have had open."""
+        """Return the path of the file (JSON lines) that lists the TensorBoard files that the ranks of a node have had
+        open."""
         return os.path.join(self.metrics_dir, f"files-{node_rank:04d}.jsonl")
 
     def samples(self, node_rank: int) -> str:
-        """Return the path of the resource usage of a node's ranks, sampled by its agent."""
+        """Return the path of the file (JSON lines) with the resource usage of a node's ranks, sampled by the node's
+        agent."""
         return os.path.join(self.samples_dir, f"node-{node_rank:04d}.jsonl")
 
     def node_facts(self, node_rank: int) -> str:
-        """Return the path of the facts about a node's hardware and software, as its agent has found them."""
+        """Return the path of the JSON file with the facts about a node's hardware and software, as the node's agent has
+        found them."""
         return os.path.join(self.facts_dir, f"node-{node_rank:04d}.json")
 
     def common_directories(self) -> list[str]:
-        """Return the directories that an array of runs has too, with which its elements begin."""
+        """Return the paths of the directories that both a run directory and an array's directory have: code, outputs,
+        user_logs and inrank."""
         return [self.code, self.outputs, self.user_logs, self.inrank]
 
     def directories(self) -> list[str]:
-        """Return every directory that must exist before a node starts, parents first."""
+        """Return the paths of all directories of the run and its attempt that must exist before a node starts, parents
+        first."""
         return [
             *self.common_directories(),
             self.attempt_dir,
@@ -194,8 +203,8 @@ class RunPaths:
 
 
 def latest_attempt(paths: RunPaths) -> RunPaths:
-    """Return the paths of the latest attempt that has begun; `paths` itself if none is later, or if the directory
-    cannot be read."""
+    """Return the RunPaths of the run's latest attempt that has begun; `paths` itself if none is later, or if the run
+    directory cannot be read."""
     try:
         names = os.listdir(paths.root)
     except OSError:

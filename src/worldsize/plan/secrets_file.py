@@ -26,19 +26,20 @@ VARIABLES = frozenset(("environment", "activated"))
 
 
 def read_unmasked_plan(paths: RunPaths) -> Plan:
-    """Return the plan with its secrets, for a process that starts ranks. Raise UsageError as `with_secrets` does. Raise
-    OSError or ValueError."""
+    """Read the plan.json of the run in `paths` and return the Plan with its secrets restored, for a process that starts
+    ranks. Raise UsageError as `with_secrets` does. Raise OSError or ValueError."""
     return with_secrets(read_masked_plan(paths), paths)
 
 
 def read_masked_plan(paths: RunPaths) -> Plan:
-    """Return the plan without its secrets. Raise OSError or ValueError."""
+    """Read the plan.json of the run in `paths` and return the Plan, in which secrets are masked. Raise OSError or
+    ValueError."""
     return Plan.from_json(read_file(paths.plan).decode("utf-8"))
 
 
 def with_secrets(plan: Plan, paths: RunPaths, environ: Mapping[str, str] = os.environ) -> Plan:
-    """Return `plan` with its masked values restored. A job that was submitted by hand has no file of secrets; its
-    variables are read from `environ`.
+    """Return `plan` with its masked values restored from the file of secrets of the run, or its array. A job that was
+    submitted by hand has no such file; the values of its variables are read from `environ`.
 
     Raise UsageError if the secrets are gone. Raise OSError or ValueError.
     """
@@ -55,15 +56,15 @@ def with_secrets(plan: Plan, paths: RunPaths, environ: Mapping[str, str] = os.en
 
 
 def masked_variables(plan: Plan) -> list[str]:
-    """Return the names of the variables whose values are masked."""
+    """Return the names of the environment variables in `plan` whose values are masked since they are secrets."""
     from worldsize.trust.secrets import MASK
 
     return [name for key in sorted(VARIABLES) for name, value in getattr(plan, key).items() if value and MASK in value]
 
 
 def plan_secret_values(plan: Plan) -> list[str]:
-    """Return the plan's values that are secrets by their names: of variables, and of inputs, some of which are
-    variables. Callers mask them wherever else they occur."""
+    """Return the values of those variables and inputs of `plan` that are secrets, to judge by their names or because
+    the job declares them so. Callers mask these values wherever else they occur."""
     from worldsize.trust.secrets import secret_values
 
     activated = {name: value for name, value in plan.activated.items() if value}
@@ -72,8 +73,8 @@ def plan_secret_values(plan: Plan) -> list[str]:
 
 
 def unmasked_variables(plan: Plan, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the plan's keys with masked variables, with their values from `environ`, which contains all of
-    `masked_variables`."""
+    """Return the entries of `plan` that contain masked variables (`environment`, `activated`), with the values of these
+    variables taken from `environ`, which contains all of `masked_variables`."""
     names = masked_variables(plan)
     return {
         key: {name: environ[name] if name in names else value for name, value in getattr(plan, key).items()}
@@ -86,21 +87,24 @@ def secrets_file(paths: RunPaths) -> str:
 
 
 def read_secrets(paths: RunPaths) -> Mapping[str, Any] | None:
-    """Return the run's own secrets, else its array's; None if there are none (any more). Raise DamagedRun if the file
-    cannot be understood. Raise OSError."""
+    """Read the secrets.json of the run in `paths`, else that of its array, and return the unmasked values by the keys
+    of the plan; None if there is no file (any more). Raise DamagedRun if the file cannot be understood. Raise OSError.
+    """
     own = read_record(secrets_file(paths), dict)
     place = array_of(paths)
     return own if own is not None or place is None else read_record(secrets_file(RunPaths(place[0])), dict)
 
 
 def write_secrets(paths: RunPaths, secrets: Mapping[str, Any]) -> None:
-    """Write the run's secrets, readable only by their owner. Raise OSError."""
+    """Write `secrets`, the unmasked values by the keys of the plan, to the run's secrets.json, which only its owner can
+    read. Raise OSError."""
     write_json(secrets_file(paths), secrets, private=True)
 
 
 def write_result(paths: RunPaths, result: Mapping[str, Any], reserved: str = "") -> bool:
-    """Write the final state of a run, or an array, by `write_once`, and return its result. The secrets are no longer
-    needed. They are removed before any process can read that the run has ended."""
+    """Write the final state of a run or an array, `result`, to its result.json by `write_once`, and return what that
+    returns. The run's secrets, which are no longer needed, are removed first, before any process can read that the run
+    has ended."""
     remove_secrets(paths)
     return write_once(paths.result, result, reserved)
 

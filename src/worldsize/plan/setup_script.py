@@ -33,8 +33,9 @@ _EVALUATE = f'eval "unset {_LINES}\n${_LINES}"'
 
 
 def bash_command(lines: Sequence[str], words: Sequence[str] = ()) -> tuple[list[str], dict[str, str]]:
-    """Return the command line of a bash that executes these lines, with `words` as its arguments, and the variable from
-    which it reads the lines. All users of the machine can read a command line, and lines may set secrets."""
+    """Return the command line of a bash that executes `lines`, with `words` as its arguments, and a mapping with the
+    environment variable from which the bash reads the lines. They are not in the command line itself, since all users
+    of the machine can read that and lines may set secrets."""
     return ["bash", "-c", _EVALUATE, "bash", *words], {_LINES: "\n".join(lines)}
 
 
@@ -45,9 +46,9 @@ def module_line(module: str) -> str:
 def setup_lines(
     commands: Sequence[str], log: str = "batch.log", secrets: Collection[str] = (), umask: int | None = None
 ) -> list[str]:
-    """Return lines of bash that execute `commands` in `$RUN/code`. They end at the first command that fails, and print
-    it without the values `secrets`. The commands have the `umask`; None: the shell's. A file next to the `log` names
-    the current command, and is removed once all have been executed."""
+    """Return lines of bash that execute the setup lines `commands` in `$RUN/code`. They end at the first command that
+    fails, and print it without the values `secrets`. The commands have the `umask`; None: the shell's. A file next to
+    the `log` names the current command, and is removed once all have been executed."""
     from worldsize.trust.secrets import mask_text, mask_values
 
     shown = [mask_text(mask_values(each, secrets)).split("\n")[0] for each in commands]
@@ -65,12 +66,13 @@ def setup_lines(
 
 
 def failed_step(line: str) -> str:
-    """Return the report of a failed setup line in a line of a log, which may begin with the last output of that setup
-    line; "" if there is none."""
+    """Return the report of a failed setup line ("setup failed with code …") that a `line` of the setup log contains,
+    possibly after the last output of the setup line; "" if it contains none."""
     _, found, what = line.partition(FAILED_MARK)
     return found[len("worldsize: ") :] + what
 
 
 def current_step(log: str) -> str:
-    """Return the line of setup that prints to `log` now, or did when its shell ended; "" if all have been executed."""
+    """Return the setup line of the job that is being executed now, or was when its shell ended, from the file next to
+    its `log`; "" if all have been executed."""
     return read_if_possible(log + STEP_SUFFIX).decode("utf-8", "replace").strip()

@@ -12,8 +12,8 @@ _MARGIN = 60.0
 
 
 def limit_seconds(text: str | None) -> float | None:
-    """Return the seconds of `30` (minutes), `30:00`, `2:00:00`, `1-12`, `1-12:30`, `1-12:30:00`; None for no limit.
-    Raise ValueError if the text is no time limit."""
+    """Parse a time limit in Slurm's notation, `30` (minutes), `30:00`, `2:00:00`, `1-12`, `1-12:30` or `1-12:30:00`,
+    and return it in seconds; None for no limit. Raise ValueError if the text is no time limit."""
     value = (text or "").strip()
     if value.lower() in ("", "0", "-1", "infinite", "unlimited"):
         return None
@@ -38,6 +38,6 @@ def known_limit_seconds(text: str | None) -> float | None:
 
 
 def scheduler_seconds(plan: Plan) -> float | None:
-    """Return the limit that a scheduler gets for a run, in seconds; None if there is none. It is later than the run's
-    own, so that the agent can end the run in time and report it."""
+    """Return the time limit, in seconds, that is passed to a scheduler for a run of this plan; None if the plan has
+    none. It is later than the run's own limit, so that the agent can end the run in time and report it."""
     return None if plan.timeout is None else plan.timeout + plan.grace + _MARGIN

@@ -28,7 +28,8 @@ _FREE = ("TORCHELASTIC_ERROR_FILE", "SLURM_JOB_NAME")
 
 
 def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the rank variables that a job sets against the plan, each as (name, value by the plan).
+    """Return those of the environment variables `wanted`, which a job sets, that contradict the rank variables of its
+    plan, each as (name, value by the plan).
 
     The plan sets a variable only if its convention applies and the variable has a value. A job may repeat a value that
     is equal for all ranks. A variable that the convention's own launcher would set, and the table does not, has the
@@ -52,8 +53,8 @@ def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str
 
 
 def _is_for_ranks(name: str, rows: Sequence[str], world_size: int) -> bool:
-    """Return whether a variable that is in none of these rows contains a rank's place. TF_CONFIG does if there are
-    several ranks."""
+    """Return whether the variable `name`, which no row of VARIABLES for the conventions `rows` defines, contains a
+    rank's place by one of these conventions. TF_CONFIG does if there are several ranks."""
     if any(variable.name == name for variable in VARIABLES if variable.convention in rows):
         return False
     if name == "TF_CONFIG":

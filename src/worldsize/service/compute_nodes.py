@@ -14,20 +14,22 @@ NODES_HINT = "`worldsize nodes --all` gives the reason"
 
 
 def require_node_listing(compute: Compute) -> HasNodes:
-    """Return the same compute. Raise UsageError if it cannot list its nodes."""
+    """Return `compute`, typed as one that can list its nodes. Raise UsageError if it cannot."""
     if "nodes" not in compute.capabilities:
         raise UsageError(f"compute {compute.name} does not list its nodes")
     return cast(HasNodes, compute)
 
 
 def default_nodes(compute: Compute) -> list[ComputeNode]:
-    """Return the nodes that a run uses by default. Raise UsageError if the compute cannot list its nodes."""
+    """Return the nodes of `compute` that a run uses by default: those in the groups (partitions) of a run that names
+    none, else all nodes. Raise UsageError if the compute cannot list its nodes."""
     nodes = require_node_listing(compute).nodes()
     return [node for node in nodes if node.default_groups] or nodes
 
 
 def usable_names(nodes: Sequence[ComputeNode], compute: str) -> tuple[str, ...]:
-    """Return the names of those nodes that a run can use. Raise UsageError if there are none."""
+    """Return the names of those of `nodes` that a run can use now. Raise UsageError, which names the `compute`, if
+    there are none."""
     names = tuple(node.name for node in nodes if node.usable)
     if not names:
         raise UsageError(f"compute {compute} has no usable node", None, NODES_HINT)
@@ -35,15 +37,16 @@ def usable_names(nodes: Sequence[ComputeNode], compute: str) -> tuple[str, ...]:
 
 
 def usable_nodes(compute: Compute) -> tuple[tuple[str, ...], int]:
-    """Return the names of the nodes that a run uses by default, and the number of those that it cannot use now. Raise
-    UsageError if there are none."""
+    """Return the names of the nodes of `compute` that a run uses by default and can use now, and the number of default
+    nodes that it cannot use now. Raise UsageError if there are no usable nodes, or if the compute cannot list them."""
     nodes = default_nodes(compute)
     names = usable_names(nodes, compute.name)
     return names, len(nodes) - len(names)
 
 
 def left_out_rows(nodes: Sequence[ComputeNode], name: str) -> list[CheckRow]:
-    """Return a row with the id `name` for each of the nodes that a run cannot use, which are not checked."""
+    """Return a row of the node check's table, with the check's id `name` and the result "left out", for each of `nodes`
+    that a run cannot use. Such nodes are not checked."""
     return [
         CheckRow(node.name, name, "left out", node.reason or node.state, WARNING, NODES_HINT)
         for node in nodes
@@ -52,7 +55,7 @@ def left_out_rows(nodes: Sequence[ComputeNode], name: str) -> list[CheckRow]:
 
 
 def left_out_notice(left_out: int) -> str:
-    """Return the notice that `left_out` nodes cannot be used."""
+    """Return the text of a notice to the user that `left_out` nodes are not used, since a run cannot use them now."""
     said = "1 node is" if left_out == 1 else f"{left_out} nodes are"
     return f"{said} left out: {NODES_HINT}"
 
@@ -67,9 +70,10 @@ def execute_on_own_nodes(
     variables: Mapping[str, str] = {},
     named: Sequence[str] = (),
 ) -> NodeCommandStream:
-    """Execute a command on `count` nodes allocated for it, with `variables`, and return its stream. If `names` are
-    given, these nodes are used. `limit` is the expected run time in seconds. Nodes must see the paths `named` as this
-    machine does. Raise UsageError if the compute cannot execute commands on its nodes."""
+    """Execute the command `argv` on `count` nodes of `compute` that are allocated for it, outside any run, with the
+    environment `variables`, and return the stream of its output. If `names` are given, these nodes are used. `limit` is
+    the expected run time in seconds. Nodes must see the paths `named` as this machine does. Raise UsageError if the
+    compute cannot execute commands on its nodes."""
     hosts = dict(enumerate(names))
     command = NodeCommand(
         tuple(argv), tuple(range(count)), cwd, hosts=hosts, limit=limit, variables=variables, named=tuple(named)

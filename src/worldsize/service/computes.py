@@ -20,14 +20,16 @@ _AZURE = "azureml:"
 
 
 def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str:
-    """Return the name of the compute to use: the command line's, else the job's, else the configured default. Raise
-    NotFound if it is unknown."""
+    """Return the name of the compute to use for a job: that of the command line (`asked`), else the job's own
+    (`in_job`), else the configured default. Raise NotFound if there is no such compute, and ConfigError if it cannot be
+    used."""
     return config.compute(*requested_compute(config, asked, in_job)).name
 
 
 def requested_compute(config: Config, asked: str | None, in_job: str | None) -> tuple[str, str]:
-    """Return the requested name, which need not be that of a compute, and its origin. A name that a job writes as Azure
-    does, or that `[azure.computes]` contains, is translated by the wing."""
+    """Return the name of the compute that the command line (`asked`), the job (`in_job`) or the configuration requests,
+    which may not exist, and the place where it is set. A name that a job writes as Azure does, or that
+    `[azure.computes]` contains, is translated by the wing for Azure."""
     if asked:
         return asked.removeprefix(_AZURE), "--compute"
     if not in_job:
@@ -41,9 +43,9 @@ def requested_compute(config: Config, asked: str | None, in_job: str | None) -> 
 
 
 def python_path(config: Config, compute: str, environ: Mapping[str, str], script: bool = False) -> tuple[str, ...]:
-    """Return the directories that decide what `python` means: the compute's `python`, else the activated environment's
-    (already first on PATH), else the one of the Python that runs worldsize, unless that is a tool's private
-    environment.
+    """Return the directories that are put first on the PATH of a job's commands, so that `python` means: the compute's
+    `python`, else the activated environment's (already first on PATH, so nothing is added), else the one of the Python
+    that runs worldsize, unless that is a tool's private environment.
 
     A batch script (`script`) has the PATH of the shell that submits it, as with sbatch. The directory of worldsize's
     own Python is added only to a PATH without any `python`.
@@ -68,7 +70,8 @@ def _has_python(environ: Mapping[str, str]) -> bool:
 
 
 def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compute:
-    """Return the configured compute `name`. Raise ConfigError for a type that this installation cannot use."""
+    """Return the Compute for the compute `name` of the configuration. Raise NotFound if there is none, and ConfigError
+    for a type that this installation cannot use."""
     settings = config.compute(name)
     module = _find_compute_module(settings.type)
     if module is None:
@@ -78,8 +81,9 @@ def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compu
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
-    """Return the compute that a run was submitted to, from the run's own directory. No configuration is needed, unless
-    a query sends a password. In that case the configuration, and not the directory, names the server."""
+    """Return the Compute that the run in `directory` was submitted to, from the run's own directory and its `handle`.
+    No configuration is needed, unless a query sends a password. In that case the configuration, and not the directory,
+    names the server. Raise ConfigError for an unknown type of compute."""
     kind = handle["type"] if handle else LOCAL
     found = next((each for each, row in COMPUTE_TYPES.items() if kind in (each, *row.handles)), kind)
     module = _find_compute_module(found)
@@ -98,8 +102,9 @@ def _make_compute(kind: str, function: str, make: Callable[[], Compute], where: 
 
 
 def _find_compute_module(kind: str) -> ModuleType | None:
-    """Return the module with a type's two functions; None for an unknown type. Raise ConfigError if this installation
-    does not contain the type, or if another package's cannot be used."""
+    """Return the module with the functions `open_compute` and `compute_of_run` for the compute type `kind`; None for an
+    unknown type. Raise ConfigError if this installation does not contain the type, or if another package's cannot be
+    used."""
     if kind not in COMPUTE_TYPES:
         from worldsize.jobspec.config.compute_keys import find_external_type
 

@@ -13,8 +13,9 @@ _REACHED = (LOCAL, "slurm")
 
 
 def with_terminal(plan: Plan) -> Plan:
-    """Return `plan` with the terminal for its only rank, which may then take any time. Raise PlanError if it has
-    several ranks, or if a launcher or a batch script is between the agent and the rank."""
+    """Return `plan` changed so that its only rank gets the user's terminal instead of a log, and may take any time.
+    Raise PlanError if the plan has several ranks, or if a launcher or a batch script is between the agent and the rank.
+    """
     if plan.world_size > 1 or plan.batch is not None or not launcher_facts(plan.launcher).by_agent:
         started = "a batch script" if plan.batch is not None else f"a job that {plan.launcher} starts"
         if plan.world_size > 1:
@@ -25,8 +26,9 @@ def with_terminal(plan: Plan) -> Plan:
 
 
 def with_debugger(plan: Plan, rank: int, kind: str) -> Plan:
-    """Return `plan` with a rank that waits for a debugger; the others may wait for it. `kind` is the type of its
-    compute. Raise PlanError if there is no such rank, or if a debugger cannot reach it."""
+    """Return `plan` changed so that rank `rank` waits for a debugger to attach, and other ranks may wait for it without
+    a time limit for hangs. `kind` is the type of its compute. Raise PlanError if there is no such rank, or if a
+    debugger cannot reach it."""
     where = "--debugpy"
     if rank >= plan.world_size:
         raise PlanError(f"there is no rank {rank}", where, f"ranks are 0 to {plan.world_size - 1}")

@@ -16,8 +16,9 @@ from worldsize.trust.directories import foreign_danger, is_own_directory
 
 
 def foreign_reason(paths: RunPaths) -> str | None:
-    """Return why the run cannot be accepted as one of this user's own, from its directory, and its array's; None if it
-    can."""
+    """Return the reason, as text, why the run in `paths` cannot be accepted as one of this user's own, from the owner
+    and the permissions of its directory and its array's, and from the runs that the user has started; None if it can,
+    or if it does not exist."""
     array = os.path.dirname(paths.root) if "_" in paths.run_id else None
     if array and os.path.islink(paths.root):
         return "it is a link, and not an element of an array"
@@ -26,21 +27,22 @@ def foreign_reason(paths: RunPaths) -> str | None:
 
 
 def is_own(paths: RunPaths) -> bool:
-    """Return whether the run exists, and is one of this user's own. Then it stays so, and what is read from it
-    afterwards is the user's. A missing run may be another user's a moment later."""
+    """Return whether the run in `paths` exists, and is one of this user's own. Then it stays so, and what is read from
+    it afterwards is the user's. A missing run may be another user's a moment later."""
     return is_own_directory(paths.root) and foreign_reason(paths) is None
 
 
 def danger_of_run(paths: RunPaths) -> str | None:
-    """Return why the orders in the run's files must not be followed: the run does not exist, or is not this user's own;
-    None if it is."""
+    """Return the reason, as text, why the orders in the run's files (such as commands to execute) must not be followed:
+    the run does not exist, or is not this user's own; None if it is."""
     if is_own(paths):
         return None
     return foreign_reason(paths) or "its directory does not exist"
 
 
 def _unknown_reason(root: str) -> str | None:
-    """Return why a run, or an array, was not started from here; None if it was, is trusted, or is missing."""
+    """Return the reason, as text, why the run or array in the directory `root` was not started by this user from here:
+    no home of the user has a link to it. None if one has, if the user trusts the directory, or if it is missing."""
     if _has_link_to(home_dir(os.environ), root):
         return None
     variables = map(os.environ.get, ("HOME", "WORLDSIZE_HOME", "XDG_CONFIG_HOME", "WORLDSIZE_SITE_CONFIG"))
@@ -62,8 +64,9 @@ def _has_link_to(home: str | None, root: str) -> bool:
 
 @lru_cache(maxsize=4)
 def _configured_home(directory: str, *_: str | None) -> str | None:
-    """Return the home that configuration files name; None if they cannot be read, which other commands that need them
-    report."""
+    """Return the worldsize home that the configuration files for `directory` name; None if they cannot be read, which
+    other commands that need them report. The further arguments are the variables on which the result depends, for the
+    cache."""
     try:
         return load_config(directory, os.environ).home
     except (WorldsizeError, OSError):

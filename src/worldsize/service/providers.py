@@ -75,11 +75,12 @@ PROVIDERS = {
 
 
 def provider(kind: str) -> ModuleType:
-    """Return the module with the functions of this kind. Raise ConfigError, in one sentence, if this installation does
-    not contain it."""
+    """Import and return the module that provides the optional part `kind`, such as "environments" or "metrics". Raise
+    ConfigError, in one sentence, if this installation does not contain it."""
     return load_module(*PROVIDERS[kind])
 
 
 def find_provider(kind: str) -> ModuleType | None:
-    """Return the module with the functions of this kind; None if this installation does not contain it."""
+    """Import and return the module that provides the optional part `kind`, such as "environments" or "metrics"; None if
+    this installation does not contain it."""
     return find_module(PROVIDERS[kind].module)

@@ -28,8 +28,9 @@ class KeyOrigins(NamedTuple):
     options: Mapping[str, str] = {}
 
     def of(self, key: str) -> str:
-        """Return the place of a key: `--set inputs.lr`, else `job.yml:7: inputs.lr`, else the key. A key without a
-        place gets its parent's."""
+        """Return the place where the key `key` of a job was set, for messages: the command-line option, `--set
+        inputs.lr`, else the line of the job file, `job.yml:7: inputs.lr`, else the key itself. A key without a place
+        gets its parent's."""
         path = key
         while path:
             if path in self.options:
@@ -40,7 +41,8 @@ class KeyOrigins(NamedTuple):
         return key
 
     def is_set(self, key: str) -> bool:
-        """Return whether the job file or an option of the command line sets exactly this key."""
+        """Return whether the job file or an option of the command line sets exactly the key `key`, not only its
+        parent."""
         return key in self.options or key in self.lines
 
 
@@ -51,8 +53,8 @@ class Progress:
     """Notices that were shown, for the record."""
 
     def notice(self, text: str, id: str = PREPARATION, where: str | None = None) -> None:
-        """Record and show a notice once, without the secrets in it. `id` is its kind, from state/notices.py. `where` is
-        its subject, as in a finding."""
+        """Record and show the notice `text` about the preparation of a run, without the secrets in it. `id` is its
+        kind, from state/notices.py. `where` is its subject, as in a finding."""
         shown = mask_text(text)
         self.notices = (*self.notices, notice_at(id, shown, where))
         self.show_notice(shown)
@@ -61,17 +63,21 @@ class Progress:
         """Show a notice. Do nothing unless a subclass overrides this."""
 
     def confirm_snapshot(self, directory: str, files: int, size: int) -> None:
-        """Request confirmation that the whole directory is meant if it contains more than code, `files` files and
-        `size` bytes. Raise UsageError if the user refuses. Do nothing unless a subclass overrides this."""
+        """Request the user's confirmation that a run shall get a copy of the whole `directory` as its code, if that
+        contains more than code: `files` files of `size` bytes. Raise UsageError if the user refuses. Do nothing unless
+        a subclass overrides this."""
 
     def step(self, what: str, done: int, total: int) -> None:
-        """Report the progress of a step that may take long. `total` 0 means that it is not known. Called often."""
+        """Report that a long step of the preparation, `what`, has processed `done` of `total` items. `total` 0 means
+        that it is not known. Called often. Do nothing unless a subclass overrides this."""
 
     def transfer(self, what: str, done: int, total: int) -> None:
-        """Report the progress of a download in bytes; otherwise the same as `step`."""
+        """Report that the download `what` has received `done` of `total` bytes. `total` 0 means that it is not known.
+        Called often. Do nothing unless a subclass overrides this."""
 
     def show_activity(self, what: str) -> None:
-        """Show an activity that may take minutes. Called often."""
+        """Show the user the activity `what`, which may take minutes. Called often. Do nothing unless a subclass
+        overrides this."""
 
 
 class StagingDirectory(NamedTuple):

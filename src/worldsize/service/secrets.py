@@ -27,21 +27,23 @@ def named_secrets(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def rank_only_variables(job: Job) -> tuple[str, ...]:
-    """Return the names of the variables that only ranks may have: those that `secrets:` names, and variables of the job
-    that contain a secret, which a shell may also export."""
+    """Return the names of the environment variables that only ranks may have: those that `secrets:` names, and those of
+    the job's `environment_variables` that contain a secret, which a shell may also export."""
     own = (name for name, value in job.environment_variables.items() if is_secret(name, value))
     return (*job.secrets, *(name for name in own if name not in job.secrets))
 
 
 def build_environ(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of programs that build a job's environment."""
+    """Return the environment variables for the programs that build a job's `environment`: `environ` without secrets
+    that the requirements of the environment do not refer to."""
     wanted = job.environment if isinstance(job.environment, Mapping) else {"file": job.environment}
     return restricted_environ([*_texts(wanted.get("pip")), *_texts(wanted.get("file"))], job, environ)
 
 
 def restricted_environ(lines: Sequence[str], job: Job, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of programs that fetch the requirements `lines`. It is without the variables that
-    `secrets:` names, except those that a line refers to, for instance as the login of a repository."""
+    """Return the environment variables for programs that install the requirements `lines`, such as pip: `environ`
+    without the variables that `secrets:` names, except those that a line refers to, for instance as the login of a
+    repository."""
     if not job.secrets:
         return without_variables(environ, withheld_variables((), environ))
     asked = variables_of_requirements(lines)
@@ -49,8 +51,8 @@ def restricted_environ(lines: Sequence[str], job: Job, environ: Mapping[str, str
 
 
 def variables_of_requirements(lines: Sequence[str]) -> set[str]:
-    """Return the names of the variables that requirements, and the files that they include, refer to. The set is empty
-    if this installation has no wing to install them."""
+    """Return the names of the environment variables that pip requirements `lines`, and the files that they include,
+    refer to. The set is empty if this installation has no wing to install them."""
     reader = find_module("wings.environments.pip.requirements")
     return set(reader.referenced_variables(lines)) if reader else set()
 
@@ -60,8 +62,8 @@ def _texts(value: Any) -> list[str]:
 
 
 def check_secrets(job: Job, environ: Mapping[str, str], origins: KeyOrigins) -> list[CheckResult]:
-    """Return the errors in `secrets:`: variables that are not set here, and those that are also in
-    `environment_variables`."""
+    """Return the errors in the job's `secrets:`, as a list of CheckResult: variables that are not set in `environ`, and
+    those that are also in `environment_variables`."""
     found = [
         CheckResult("error", f"{name} is not set here", origins.of("secrets"), f"export {name}=… and try again")
         for name in job.secrets
@@ -76,15 +78,16 @@ def check_secrets(job: Job, environ: Mapping[str, str], origins: KeyOrigins) -> 
 
 
 def varied_secrets(varied: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the secrets of all elements of an array, found in the inputs that vary. The files of each element contain
-    none of them."""
+    """Return the texts that are secrets in any element of an array, found in `varied`, the values of the inputs that
+    vary, one mapping per element. The files of each element contain none of these secrets."""
     texts = ({name: str(value) for name, value in each.items()} for each in varied)
     return list(dict.fromkeys(secret for each in texts for secret in secret_values(each)))
 
 
 def masked_job_text(job: Job, plan: Plan, also: Collection[str] = ()) -> str:
-    """Return the job as its run's job.yml contains it. Variables that contain secrets are listed under `secrets`, so
-    that a user who submits the job again is asked for them. All other secrets, and the texts `also`, are masked."""
+    """Return the job as the YAML text that is written to its run's job.yml. Variables that contain secrets are listed
+    under `secrets`, so that a user who submits the job again is asked for them. All other secrets, and the texts
+    `also`, are masked."""
     variables = {name: value for name, value in job.environment_variables.items() if not is_secret(name, value)}
     names = dict.fromkeys((*job.secrets, *(name for name in job.environment_variables if name not in variables)))
     tree = job_tree(job._replace(environment_variables=variables, secrets=()))
@@ -93,8 +96,8 @@ def masked_job_text(job: Job, plan: Plan, also: Collection[str] = ()) -> str:
 
 
 def refuse_masked(job: Job) -> None:
-    """Raise UsageError if the job of a former run contains the mask in place of a secret that has not been set
-    again."""
+    """Raise UsageError if a job that was read from a former run contains the mask in place of a secret that has not
+    been set again."""
     for key, value in job_tree(job).items():
         if MASK in json.dumps(value):
             what = f"holds {MASK} where the earlier run had a secret, which is stored nowhere"
@@ -103,8 +106,8 @@ def refuse_masked(job: Job) -> None:
 
 
 def split_secrets(plan: Plan, also: Collection[str] = ()) -> tuple[Plan, dict[str, Any]]:
-    """Return the plan as it may be written down, and the part that may not be written: whole keys, as JSON. `also` are
-    further texts that are secrets."""
+    """Split a run's plan: return the plan as it may be written down, with secrets masked, and the part that may not be
+    written there: whole keys of the plan, as JSON. `also` are further texts that are secrets."""
     values = [*plan_secret_values(plan), *also]
     plan = plan._replace(labels=mask_values(plan.labels, values))  # no rank needs the unmasked labels
     tree = json.loads(plan.to_json())

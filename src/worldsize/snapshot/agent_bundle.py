@@ -80,9 +80,9 @@ def ensure_bytecode(source: str, cache_dir: str) -> str:
 
 
 def _identity() -> str:
-    """Return a text that identifies these sources. For an installed worldsize it is the digest of its list of files
-    with their checksums, so that one file is read. For a checkout it is the modification time and the size of each
-    source."""
+    """Return a text that identifies the version of the sources that agent.pyz is built from. For an installed worldsize
+    it is the digest of its list of files with their checksums, so that one file is read. For a checkout it is the
+    modification time and the size of each source."""
     record = os.path.join(os.path.dirname(_ROOT), f"worldsize-{VERSION}.dist-info", "RECORD")
     try:
         with open(record, "rb") as file:
@@ -93,7 +93,7 @@ def _identity() -> str:
 
 
 def _sources() -> list[tuple[str, str]]:
-    """Return the source files that the bundle contains, as (name in the bundle, path), sorted."""
+    """Return the source files that agent.pyz contains, as (name in the bundle, path), sorted."""
     found = [(f"worldsize/{name}", os.path.join(_ROOT, name)) for name in _MODULES]
     for package in _PACKAGES:
         found += _sources_below(os.path.join(_ROOT, package), f"worldsize/{package}/")
@@ -101,9 +101,9 @@ def _sources() -> list[tuple[str, str]]:
 
 
 def _sources_of_wings(wings: str) -> list[tuple[str, str]]:
-    """Return (name in the bundle, path) of the source files of each wing that belong to the bundle, with the empty
-    `__init__.py` of the folders above them. A folder without `__init__.py` is left out: it may be what Python has left
-    of a wing that was removed."""
+    """Return (name in agent.pyz, path) of the source files of each wing in the directory `wings` that belong to the
+    bundle, with the empty `__init__.py` of the folders above them. A folder without `__init__.py` is left out: it may
+    be what Python has left of a wing that was removed."""
     found = []
     for wing in os.listdir(wings):
         folder = os.path.join(wings, wing)
@@ -119,8 +119,8 @@ def _sources_of_wings(wings: str) -> list[tuple[str, str]]:
 
 
 def _sources_below(folder: str, name: str) -> list[tuple[str, str]]:
-    """Return (name in the bundle, path) of the source files in one folder, whose name in the bundle is the prefix
-    `name`. Entries without a suffix are read as folders."""
+    """Return (name in agent.pyz, path) of the source files in `folder` and its subfolders. `name` is the prefix of the
+    names in the bundle. Entries without a suffix are read as folders."""
     found = []
     for entry in os.listdir(folder):
         path = os.path.join(folder, entry)
@@ -148,8 +148,8 @@ def _archive_bytes(sources: list[tuple[str, str]], small: bool) -> bytes:
 
 
 def _pyc_bytes(name: str, source: bytes) -> bytes:
-    """Return a .pyc without docstrings that is valid independently of the source's time stamp (PEP 552, unchecked).
-    Python looks for it first."""
+    """Return the bytes of a .pyc file for a Python `source`, without docstrings, that is valid independently of the
+    source's time stamp (PEP 552, unchecked). Python looks for it first."""
     import marshal
     from importlib.util import MAGIC_NUMBER, source_hash
 

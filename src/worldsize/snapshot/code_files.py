@@ -20,8 +20,8 @@ _MISSING_ERRORS = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP))
 
 
 class CodeFiles:
-    """The files of the directory `root`, a real path. `followed` contains, by relative path, the real paths of files
-    that are elsewhere."""
+    """The files of the code directory `root`, a real path, opened safely. `followed` contains, by relative path, the
+    real paths of files that are outside `root`."""
 
     def __init__(self, root: str, followed: Mapping[str, str] | None = None) -> None:
         self._root = root
@@ -34,13 +34,14 @@ class CodeFiles:
         os.close(self._last[1])
 
     def open_directory(self, relative: str) -> int | None:
-        """Return a descriptor for listing the directory; None if it no longer exists. Raise SnapshotError if it cannot
-        be read."""
+        """Return a descriptor for listing the directory `relative` of the code; None if it no longer exists. Raise
+        SnapshotError if it cannot be read."""
         return self._open(relative, _DIRECTORY)
 
     def open_file(self, relative: str) -> int | None:
-        """Return a descriptor for reading the file; None if it no longer exists, or was replaced by a link or the like.
-        Opening never waits for the other end of a pipe. Raise SnapshotError if the file cannot be read."""
+        """Return a descriptor for reading the file `relative` of the code; None if it no longer exists, or was replaced
+        by a link or the like. Opening never waits for the other end of a pipe. Raise SnapshotError if the file cannot
+        be read."""
         elsewhere = self._followed.get(relative)
         if elsewhere is None:
             return self._open(relative, _FILE)

@@ -23,8 +23,8 @@ _READ_ONLY = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
 
 
 def find_repository(path: str) -> tuple[str, str] | None:
-    """Return the nearest directory above `path` that contains .git, and its git directory, which for a worktree or
-    submodule is its own. None if there is none.
+    """Return the git repository that contains `path`, as (nearest directory with .git, git directory), where a worktree
+    or submodule has its own git directory. None if there is none.
 
     None also if the repository that git would use belongs to another user, as for git itself (safe.directory): its
     contents would be followed or executed. A directory that is itself a git directory under another name is ignored,
@@ -61,7 +61,8 @@ def _is_believed(path: str) -> bool:
 
 
 def read_git(path: str) -> dict[str, str | None] | None:
-    """Return {"commit", "branch"} of the repository around `path`, or None without one.
+    """Return the commit and branch of the git repository around `path`, as {"commit", "branch"}, or None without a
+    repository.
 
     `branch` is None for a detached HEAD. `commit` is None before the first commit, or if it cannot be read. Only a
     commit's number and a branch's name are read from a file, wherever HEAD leads.
@@ -79,19 +80,21 @@ def read_git(path: str) -> dict[str, str | None] | None:
 
 
 def _common_dir(git_dir: str) -> str:
-    """Return the git directory that all worktrees of the repository share."""
+    """Return the git directory that all worktrees of a repository share, found from `git_dir`, the git directory of one
+    of them."""
     common = _first_line(os.path.join(git_dir, "commondir"))
     return os.path.join(git_dir, common) if common else git_dir
 
 
 def _reference(line: str) -> str | None:
-    """Return the name in a line that is a symbolic reference to a name below refs/; None for any other line."""
+    """Return the reference name, such as refs/heads/main, in a `line` "ref: NAME" of a git file; None for any other
+    line."""
     name = line[len("ref: ") :] if line.startswith("ref: refs/") else ""
     return name if name and not {"", ".", ".."} & set(name.split("/")) and "\0" not in name else None
 
 
 def _valid_commit(text: str) -> str | None:
-    """Return the commit's number, SHA-1 or SHA-256 in hexadecimal; None for anything else."""
+    """Return `text` if it is the number of a git commit, SHA-1 or SHA-256 in hexadecimal; None for anything else."""
     return text if len(text) in (40, 64) and all(c in "0123456789abcdef" for c in text) else None
 
 
@@ -130,8 +133,8 @@ def start_git_diff(code_dir: str, target: str, environ: Mapping[str, str]) -> in
 
 
 def _require_own_settings(git_dir: str) -> None:
-    """Raise StorageError if other users can write the configuration, which decides what git executes. Not if this user
-    trusts the git directory with all users who can write there."""
+    """Raise StorageError if other users can write the configuration of the git repository `git_dir`, which decides what
+    git executes, unless this user trusts the git directory with all users who can write there."""
     common = _common_dir(git_dir)
     for directory in {git_dir, common, os.path.join(common, "info")}:
         require_reliable_directory(directory, make=False)
@@ -160,8 +163,8 @@ def _commit(git_dir: str, common_dir: str, name: str) -> str | None:
 
 
 def _packed_commit(path: str, name: str) -> str | None:
-    """Return the commit of a name in the file of packed references; None if there is no such file or name, or it cannot
-    be read."""
+    """Return the commit that the reference `name` has in git's file of packed references, `path`; None if there is no
+    such file or name, or the file cannot be read."""
     try:
         with open(open_regular_file(path), encoding="utf-8", errors="surrogateescape") as file:
             for line in file:

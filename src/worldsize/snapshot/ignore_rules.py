@@ -28,8 +28,8 @@ take many times longer."""
 
 
 class IgnoreRules:
-    """The rules that apply in one directory: immutable, deepest first, each with the length of its directory's
-    prefix."""
+    """The ignore rules that apply in one directory of the code: immutable, deepest first, each with the length of its
+    directory's prefix."""
 
     __slots__ = ("git", "specs")
 
@@ -38,15 +38,16 @@ class IgnoreRules:
         self.git = git
 
     def join(self, path: str, prefix: str, names: set[str], warnings: list[str]) -> IgnoreRules:
-        """Return the rules inside an included directory from elsewhere. Its own `.amlignore` or `.gitignore` applies in
-        addition to those of the code."""
+        """Return the ignore rules inside an included directory from outside the code, at `path` with the entries
+        `names` and the `prefix` in the snapshot. Its own `.amlignore` or `.gitignore` applies in addition to those of
+        the code."""
         if AML in names:
             return IgnoreRules(((len(prefix), _read(os.path.join(path, AML), warnings)), *self.specs), git=False)
         return self.enter(path, prefix, names, warnings)
 
     def enter(self, path: str, prefix: str, names: set[str], warnings: list[str]) -> IgnoreRules:
-        """Return the rules inside the directory `path`, which contains `names`. `prefix` is its relative path with a
-        slash at the end, or "" for the top."""
+        """Return the ignore rules inside the directory `path` of the code, which contains `names`: these rules, and
+        those of an ignore file in it. `prefix` is its relative path with a slash at the end, or "" for the top."""
         if not prefix and AML in names:
             return IgnoreRules(((0, _read(os.path.join(path, AML), warnings)),), git=False)
         if self.git and GIT in names:
@@ -66,13 +67,14 @@ def is_always_ignored(name: str) -> bool:
 
 
 def is_environment(names: set[str]) -> bool:
-    """Return whether a directory that contains `names` is a virtual or conda environment."""
+    """Return whether a directory that contains entries with these `names` is a virtual or conda environment, which a
+    snapshot leaves out."""
     return not _ENVIRONMENT_MARKS.isdisjoint(names)
 
 
 def is_result(names: set[str]) -> bool:
-    """Return whether a directory that contains `names` belongs to a run or an array, which may contain secrets, or is a
-    directory of results."""
+    """Return whether a directory that contains entries with these `names` belongs to a run or an array, which may
+    contain secrets, or is a directory of results. A snapshot leaves it out."""
     return "agent.pyz" in names or RESULT_MARK in names
 
 

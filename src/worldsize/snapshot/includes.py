@@ -28,14 +28,15 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def archived_directory(path: str) -> str | None:
-    """Return the directory of which the include `path` is an archive; None for an include that is copied unchanged."""
+    """Return the directory of which the include `path`, an entry of `additional_includes` that ends in .zip, is an
+    archive; None for an include that is copied unchanged."""
     directory = path[: -len(_ZIP)]
     return directory if path.endswith(_ZIP) and not os.path.lexists(path) and os.path.isdir(directory) else None
 
 
 def include_problems(code: str | None, includes: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the problems of `includes`, which are absolute paths, together with the directory `code`: a description and
-    a hint for each."""
+    """Yield the problems of a job's `additional_includes`, which are absolute paths, together with its code directory
+    `code`: a (description, hint) for each, such as a missing file or two equal names."""
     names: dict[str, str] = {}
     for path in includes:
         name, shown = os.path.basename(path), printable_text(path)
@@ -56,7 +57,8 @@ def include_problems(code: str | None, includes: Sequence[str]) -> Iterator[tupl
 
 
 def find_in_includes(includes: Sequence[str], relative: str) -> str | None:
-    """Return the path of the file that an include places at `relative` in the snapshot; None if there is none."""
+    """Return the path of the original of the file that one of the `additional_includes` places at `relative` in the
+    snapshot of the code; None if there is none."""
     top, slash, below = relative.partition("/")
     for path in includes:
         if os.path.basename(path) == top:
@@ -67,8 +69,9 @@ def find_in_includes(includes: Sequence[str], relative: str) -> str | None:
 
 @contextmanager
 def written_archives(includes: Sequence[str], directory: str) -> Iterator[list[str]]:
-    """Yield the paths that are included. Archives are written to a temporary directory in `directory`, which is removed
-    at the end. Raise SnapshotError if something cannot be read, or is too large."""
+    """Provide, as a context manager, the paths that a snapshot includes: `includes` with each archive written as a zip
+    file to a temporary directory in `directory`, which is removed at the end. Raise SnapshotError if something cannot
+    be read, or is too large."""
     if not any(map(archived_directory, includes)):
         yield list(includes)
         return

@@ -37,14 +37,15 @@ _CANNOT_LINK = frozenset((errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EACCES, 
 
 
 class ObjectStore:
-    """The objects in one private directory of this user, which is made if missing. Raise StorageError if it is not
-    private."""
+    """The store of file contents in one private directory of this user, which is made if missing. Raise StorageError if
+    it is not private."""
 
     def __init__(self, directory: str) -> None:
         self.directory = make_private_directory(directory)
 
     def link(self, digest: str, executable: bool, size: int, target: str) -> bool:
-        """Create `target` with this content and return True; return False if the object is missing or was modified."""
+        """Create the file `target` as a hard link to the stored object with the given digest, mode and size, and return
+        True; return False if the object is missing or was modified."""
         mode = _mode(executable)
         path = self._path(digest, mode)
         try:
@@ -58,10 +59,10 @@ class ObjectStore:
         return _link(path, target, mode)
 
     def add(self, source: int, name: str, executable: bool, target: str) -> tuple[str, int, os.stat_result]:
-        """Store the present content of the descriptor `source`, a file called `name`, and create `target` with that
-        content.
+        """Store the present content of the descriptor `source`, a file called `name`, as an object, and create the file
+        `target` with that content.
 
-        Return its digest, its size and the stat of `source` after it was read.
+        Return the digest of the content, its size and the stat of `source` after it was read.
         """
         size = os.fstat(source).st_size
         pieces, mode = read_pieces(source, size, name), _mode(executable)
@@ -84,8 +85,8 @@ class ObjectStore:
         return f"{self.directory}/{digest[:2]}/{digest}-{mode:o}"
 
     def _store(self, temporary: str, path: str, target: str, mode: int) -> None:
-        """Move `temporary` to `path` as an object. It is linked into the run first, so that `worldsize prune` never
-        finds it unused."""
+        """Move the file `temporary` to `path` as an object of the store. It is linked to `target` in the run first, so
+        that `worldsize prune` never finds it unused."""
         if not _link(temporary, target, mode):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
         try:
@@ -99,8 +100,8 @@ class ObjectStore:
 
 
 def read_pieces(source: int, size: int, path: str) -> Iterator[bytes]:
-    """Yield the content of the file `path` in pieces, at most `size` bytes in total. A file that grows meanwhile is
-    read only up to this size. Raise SnapshotError if it cannot be read."""
+    """Yield the content of the open file `source` in pieces of bytes, at most `size` bytes in total. A file that grows
+    meanwhile is read only up to this size. Raise SnapshotError, which names `path`, if the file cannot be read."""
     while size > 0:
         try:
             piece = os.read(source, min(_CHUNK, size))
@@ -113,7 +114,8 @@ def read_pieces(source: int, size: int, path: str) -> Iterator[bytes]:
 
 
 def write_pieces(pieces: Iterable[bytes], target: int) -> tuple[str, int]:
-    """Write the pieces to the descriptor `target`. Return the digest and the number of the written bytes."""
+    """Write `pieces`, an iterable of bytes, to the descriptor `target`. Return the digest and the number of the written
+    bytes."""
     hasher = blake2b(digest_size=20)
     size = 0
     for piece in pieces:
@@ -124,8 +126,8 @@ def write_pieces(pieces: Iterable[bytes], target: int) -> tuple[str, int]:
 
 
 def _write_object(path: str, mode: int, write: Callable[[int], Written]) -> Written:
-    """Make a new file, to whose descriptor `write` writes the content. Return the result of `write`. If the content
-    cannot be written completely, the file is removed."""
+    """Make a new file `path` with the fixed time of objects; `write` is called with its descriptor and writes the
+    content. Return the result of `write`. If the content cannot be written completely, the file is removed."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         written = write(descriptor)

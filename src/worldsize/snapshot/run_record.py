@@ -37,8 +37,8 @@ def make_record(
     shared: bool = False,
     secrets: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the record of one run as JSON values. `job` is the resolved job, `now` the time in Unix seconds. Starts no
-    process.
+    """Return the content of a run's record.json as a mapping of JSON values: user, command, host, time, versions and
+    code, with secrets masked. `job` is the resolved job, `now` the time in Unix seconds. Starts no process.
 
     With `shared`, the record is without the user's environment, which is private. `secrets` are names of variables that
     are masked independently of their form.
@@ -73,7 +73,8 @@ def make_record(
 
 
 def installed_packages(path: Sequence[str]) -> dict[str, str]:
-    """Return the versions of the packages that results most depend on, read from the names of directories on `path`.
+    """Return the versions of the Python packages that results most depend on, by package name, read from the names of
+    directories on `path`, a Python search path.
 
     Nothing is imported or opened. Each place is listed once. If a package is in several places, the first on the path
     counts, as for an import.

@@ -57,9 +57,9 @@ def no_tick(done: int, total: int) -> None:
 def scan(
     code_dir: str | None, excluded: Iterable[str] = (), tick: Tick = no_tick, includes: Sequence[str] = ()
 ) -> Listing:
-    """List what a snapshot would contain. `excluded` are directories that are left out, such as worldsize's home.
-    `includes` are absolute paths of files and directories that are added under their last names, also if there is no
-    code directory.
+    """Return the listing of what a snapshot of the code directory would contain. `excluded` are directories that are
+    left out, such as worldsize's home. `includes` are absolute paths of files and directories that are added under
+    their last names, also if there is no code directory.
 
     Raise SnapshotError if something cannot be read, if two entries have the same name, and as soon as a limit is
     exceeded.
@@ -92,7 +92,8 @@ class _Walk:
         self.included: set[str] = set(RUN_DIRECTORIES)
 
     def take_tree(self, root: str, prefix: str, rules: IgnoreRules) -> None:
-        """Add the directory `root`, a real path, whose content is placed below `prefix` in the snapshot."""
+        """Add all files below the directory `root`, a real path, to the listing of the snapshot, where they are placed
+        below `prefix`."""
         self.root, self.prefix = root, prefix
         try:
             self.files = CodeFiles(root)
@@ -109,7 +110,8 @@ class _Walk:
             self.files.close()
 
     def take_include(self, path: str, rules: IgnoreRules, code: str | None) -> None:
-        """Add a file or a directory from elsewhere, under its last name."""
+        """Add the included file or directory `path` from outside the code to the listing of the snapshot, under its
+        last name. Raise SnapshotError if that name is taken, or the file cannot be read."""
         name = os.path.basename(path)
         if (code and os.path.lexists(os.path.join(code, name))) or name in self.included:
             raise SnapshotError(f"the snapshot has a {name!r:.80} already", printable_text(path), "rename one of them")
@@ -125,13 +127,13 @@ class _Walk:
         self.take_file(status, name)
 
     def place(self, relative: str) -> str:
-        """Return the present path of the entry that is at `relative` in the snapshot."""
+        """Return the path at which the entry with the path `relative` in the snapshot is located now."""
         below = relative[len(self.prefix) :].lstrip("/")
         return f"{self.root}/{below}" if below else self.root
 
     def enter(self, directory: str, rules: IgnoreRules) -> list[tuple[str, IgnoreRules]]:
-        """Add the entries of one directory. Return the directories below it that are still to be entered, with their
-        rules."""
+        """Add the entries of one directory of the code to the listing. Return the directories below it that are still
+        to be entered, with their ignore rules."""
         found = self.files.open_directory(directory[len(self.prefix) :].lstrip("/"))
         if found is None:
             return []
@@ -230,8 +232,8 @@ class _Walk:
             self.warn(relative, "leads to %s, and %s: kept as a link, its content not recorded", real, why or "")
 
     def target_in_run(self, relative: str, place: str, real: str) -> str:
-        """Return the target that a link to a place in the same tree has in the run, where it leads to the run's copy of
-        that place."""
+        """Return the target that the link `relative` has in the run's copy of the code, so that it leads to the run's
+        copy of the file `real` to which it leads now. `place` is the present path of the link."""
         if self.prefix:
             return os.path.relpath(real, os.path.dirname(place))
         return _target_in_run(self.root, relative, real)
@@ -245,8 +247,8 @@ class _Walk:
         return real_path(path, check_parents=False, also=also)
 
     def take_outside(self, relative: str, real: str, status: os.stat_result) -> None:
-        """Add the content of a file outside the tree, found through a link. A directory is not added; the link to it is
-        kept."""
+        """Add the content of the file `real` outside the code, found through the link `relative`, to the listing. A
+        directory is not added; the link to it is kept, with a warning."""
         if stat.S_ISDIR(status.st_mode):
             self.listing.links.append((relative, real))
             self.warn(relative, "links to %s, outside the code: kept as a link, its content not recorded", real)

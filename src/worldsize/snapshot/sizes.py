@@ -17,8 +17,8 @@ def human_bytes(number: int) -> str:
 
 
 def largest_entries(files: list[tuple[str, os.stat_result]], directories: list[str]) -> str:
-    """Return a text about the three largest entries at the top of the code. One of them is the entry with the most
-    files and directories."""
+    """Return a text about the three largest entries at the top of a code directory, from its listed `files` and
+    `directories`. One of the three is the entry with the most files and directories."""
     sizes: dict[str, list[int]] = {}
     for relative, status in files:
         top, slash, _ = relative.partition("/")

@@ -36,7 +36,8 @@ _Entry = list["Any"]
 
 
 class Snapshot(NamedTuple):
-    """The stored snapshot. `digest` identifies the whole tree: every path, kind and content."""
+    """The summary of a stored snapshot of a run's code. `digest` identifies the whole tree: every path, kind and
+    content. `files` and `bytes` are the number of its entries and their size."""
 
     digest: str
     files: int
@@ -53,8 +54,9 @@ def take_snapshot(
     includes: Sequence[str] = (),
     confirm: Callable[[Listing], None] = lambda _: None,
 ) -> Snapshot:
-    """Take a snapshot of the code, and of the included files and directories: `scan`, then `materialize`. `confirm` is
-    called between the two, and may raise."""
+    """Copy the code in `code_dir`, and the files and directories `includes`, into the run directory as a snapshot, and
+    return its summary: `scan`, then `materialize`. `confirm` is called with the listing between the two, and may raise.
+    """
     if not includes:
         listing = scan(code_dir, excluded, tick)
         confirm(listing)
@@ -68,7 +70,8 @@ def take_snapshot(
 
 
 def materialize(listing: Listing, paths: RunPaths, objects_dir: str, tick: Tick = no_tick) -> Snapshot:
-    """Write the listed files into the run's `code/`, and the manifest next to it. Return the snapshot.
+    """Write the files of `listing` into the run's `code/`, from the object store in `objects_dir`, and the manifest
+    next to it. Return the snapshot's digest, size and warnings.
 
     The content of every file there matches its digest, also if the original changes meanwhile. A file that no longer
     exists is left out with a warning. Files are read-only, except below outputs/ and logs/, where they belong to the
@@ -120,8 +123,8 @@ class _Materializer:
         return Snapshot(digest, len(self.manifest), size, tuple(self.warnings))
 
     def store(self, relative: str, status: os.stat_result, index: FileIndex | None) -> tuple[int, str] | None:
-        """Write a file into the run. Return the size and digest of the written content; None if the file no longer
-        exists."""
+        """Write the code file `relative` into the run's `code/`, from the object store where it is unchanged. Return
+        the size and digest of the written content; None if the file no longer exists."""
         executable = is_executable(status)
         target = f"{self.paths.code}/{relative}"
         own = relative.startswith(("outputs/", "logs/"))
@@ -147,7 +150,8 @@ class _Materializer:
 
 
 class FileIndex:
-    """The index of one code directory, in the objects directory. It is a cache, and is dropped if it cannot be read."""
+    """The index that remembers the digest of each file of one code directory when it was last read. It is stored in the
+    objects directory. It is a cache, and is dropped if it cannot be read."""
 
     def __init__(self, directory: str, root: str, started_ns: int) -> None:
         self.path = f"{directory}/index-{digest_of(os.fsencode(root))}"
@@ -156,8 +160,8 @@ class FileIndex:
         self.old = _read_index(self.path)
 
     def find_digest(self, relative: str, status: os.stat_result) -> str | None:
-        """Return the digest of the file's content if the file is unchanged, and keep the entry for the next time; None
-        otherwise."""
+        """Return the remembered digest of the content of the code file `relative` if its `status` is unchanged, and
+        keep the entry for the next time; None otherwise."""
         entry = self.old.get(relative)
         if entry is None or entry[:4] != stamp(status):
             return None
@@ -192,14 +196,15 @@ def stamp(status: os.stat_result) -> list[int]:
 
 
 def tree_digest(files: ManifestFiles) -> str:
-    """Return a digest of the whole tree that is independent of the order of the files. It covers every path, kind and
-    content."""
+    """Return a digest of a snapshot's whole tree that is independent of the order of `files`, a manifest's mapping. It
+    covers every path, kind and content."""
     entries = [f"{path}\0{kind}\0{digest}" for path, (kind, _, digest) in sorted(files.items())]
     return digest_of(os.fsencode("\0\0".join(entries)))
 
 
 def write_manifest(path: str, files: ManifestFiles) -> str:
-    """Write the manifest, sorted by path. Return the digest of the tree."""
+    """Write the manifest of a snapshot to the JSON file `path`: kind, size and digest of each of `files`, sorted by
+    path. Return the digest of the tree."""
     files = dict(sorted(files.items()))
     digest = tree_digest(files)
     write_json(path, {"version": MANIFEST_VERSION, "digest": digest, "files": files})

@@ -19,16 +19,17 @@ _WAITING = (RunState.QUEUED, RunState.PREPARING, RunState.CREATED)
 
 
 def count_states(statuses: Sequence[Status]) -> dict[str, int]:
-    """Return how many elements are in each state, with the states in the order of a run's life."""
+    """Return how many elements of an array are in each state, as a mapping of state to number, with the states in the
+    order of a run's life."""
     found = [status.state for status in statuses]
     states = (*reversed(_WAITING), RunState.STARTING, RunState.RUNNING, RunState.STOPPING, *reversed(_ORDER))
     return {state: found.count(state) for state in states if state in found}
 
 
 def overall_state(states: Mapping[str, int], search: bool = False) -> str:
-    """Return the state of the array. It is final once all elements are final, and then it is the worst of their states.
-    It is RUNNING from the first start on. For a `search`, one successful trial makes it SUCCEEDED, unless others were
-    cancelled."""
+    """Return the state of an array, computed from `states`, the number of its elements in each state. It is final once
+    all elements are final, and then it is the worst of their states. It is RUNNING from the first start on. For a
+    `search`, one successful trial makes it SUCCEEDED, unless other trials were cancelled."""
     if not any(state not in RunState.FINAL for state in states):
         return next(state for state in (_SEARCH_ORDER if search else _ORDER) if state in states)
     if any(state in states for state in _STARTED) or any(state in states for state in _ORDER):
@@ -37,8 +38,8 @@ def overall_state(states: Mapping[str, int], search: bool = False) -> str:
 
 
 def array_status(array: Array, statuses: Sequence[Status]) -> Status:
-    """Return the array's status in the form of a run's status. A final one has the reason, the exit code and the
-    message of the first element that ended in the array's state."""
+    """Return the status of an array, computed from the statuses of its elements, in the form of a run's status. A final
+    one has the reason, the exit code and the message of the first element that ended in the array's state."""
     state = overall_state(count_states(statuses), array.search is not None)
     started = min((status.started for status in statuses if status.started is not None), default=None)
     if state not in RunState.FINAL:
@@ -51,7 +52,8 @@ def array_status(array: Array, statuses: Sequence[Status]) -> Status:
 
 
 def array_summary(array: Array, statuses: Sequence[Status]) -> dict[str, Any]:
-    """Return the array's summary in the form of a run's summary, with the number of elements in each state."""
+    """Return the data that a list of runs shows of an array, in the form of a run's summary, with the number of
+    elements in each state under "states"."""
     whole = summary_of(array, (array.nodes, array.ranks), array_status(array, statuses))
     return {**whole, "states": count_states(statuses)}
 

@@ -38,7 +38,8 @@ class CheckRow(NamedTuple):
 
 
 def row_of(value: Mapping[str, Any]) -> CheckRow:
-    """Return the row that a JSON object describes. Raise ValueError if it is not a row."""
+    """Return the CheckRow (one row of the table of a node or script check) that a JSON object describes. Raise
+    ValueError if the object is not such a row."""
     fields = [value.get(name, "") for name in CheckRow._fields]
     if not all(isinstance(field, str) for field in fields) or value.get("verdict") not in VERDICTS:
         raise ValueError(f"not a row of a check: {value!r:.200}")
@@ -46,5 +47,5 @@ def row_of(value: Mapping[str, Any]) -> CheckRow:
 
 
 def worst_verdict(rows: Iterable[CheckRow]) -> str:
-    """Return the worst verdict of these rows; `ok` if there are none."""
+    """Return the worst verdict of the check `rows`, one of VERDICTS; `ok` if there are none."""
     return max((row.verdict for row in rows), key=VERDICTS.index, default=OK)

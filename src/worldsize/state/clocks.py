@@ -29,8 +29,8 @@ def clock_offset(asked: float, read: float, answered: float, heard: float) -> Cl
 
 
 def offset_of_events(events: Iterable[Mapping[str, Any]]) -> ClockOffset | None:
-    """Return the offset that a node has recorded among its events; None if it has measured none, or the record is not
-    valid."""
+    """Return the offset of a node's clock to the head's that the node has recorded among its `events`; None if it has
+    measured none, or the record is not valid."""
     for event in events:
         seconds, unsure = event.get("seconds"), event.get("uncertainty")
         if event.get("event") == "clock" and is_number(seconds) and is_number(unsure):

@@ -25,8 +25,8 @@ class Call(NamedTuple):
 
 
 def watchdog_calls(lines: Mapping[int, Iterable[str]]) -> dict[int, Call]:
-    """Return, by rank, the first call that timed out according to its watchdog. Only the lines of a rank about itself
-    count."""
+    """Return the first collective call of each rank that timed out according to NCCL's watchdog, as a mapping of rank
+    to Call, from `lines`, the log lines of each rank. Only the lines of a rank about itself count."""
     found: dict[int, Call] = {}
     for rank, said in lines.items():
         for line in said:
@@ -37,8 +37,8 @@ def watchdog_calls(lines: Mapping[int, Iterable[str]]) -> dict[int, Call]:
 
 
 def odd_ranks(calls: Mapping[int, Call]) -> list[int]:
-    """Return the ranks that were in another call than the majority; an empty list if all were in the same call, or no
-    call has a majority."""
+    """Return the ranks that were in another collective call than the majority of ranks, from `calls`, the call of each
+    rank; an empty list if all were in the same call, or no call has a majority."""
     counts = Counter(calls.values())
     most, number = counts.most_common(1)[0] if counts else (None, 0)
     return sorted(rank for rank, call in calls.items() if call != most) if number * 2 > len(calls) else []

@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 
 
 def read_events(paths: RunPaths, node_rank: int) -> list[dict[str, Any]]:
-    """Return a node's events. A last line that is still being written is left out, and so are lines that a full disk
-    has cut. An empty list if there is no file."""
+    """Return the events that the agent of the node `node_rank` has recorded, as a list of JSON objects. A last line
+    that is still being written is left out, and so are lines that a full disk has cut. An empty list if there is no
+    file."""
     lines = read_if_possible(paths.events(node_rank)).decode("utf-8", "replace").split("\n")[:-1]
     return [event for event in map(_event, lines) if event is not None]
 
 
 def _event(line: str) -> dict[str, Any] | None:
-    """Return the event in a line; None if the line is cut or damaged."""
+    """Return the event that one line of a node's events file contains, as a JSON object; None if the line is cut or
+    damaged."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -33,8 +35,8 @@ def _event(line: str) -> dict[str, Any] | None:
 
 
 def read_hosts(paths: RunPaths, node_ranks: Iterable[int]) -> dict[int, str]:
-    """Return the host names that the agents of these nodes have recorded, by node rank. Nodes without a record are left
-    out."""
+    """Return the host name of each of the nodes `node_ranks` that its agent has recorded, as a mapping of node rank to
+    host. Nodes without a record are left out."""
     found = {}
     for node_rank in node_ranks:
         for event in read_events(paths, node_rank):
@@ -44,7 +46,8 @@ def read_hosts(paths: RunPaths, node_ranks: Iterable[int]) -> dict[int, str]:
 
 
 def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
-    """Return the node's exit record; None if there is none, or it is damaged."""
+    """Return the exit record that the agent of the node `node_rank` wrote at its end; None if there is none, or it is
+    damaged."""
     try:
         record = check_fields(tuple_of(ExitRecord, json.loads(read_file(paths.exit_record(node_rank)))))
         return record if record.node_rank == node_rank else None
@@ -64,8 +67,8 @@ def read_exits(paths: RunPaths, nodes: int) -> tuple[ExitRecord, ...]:
 
 
 def ranks_start_time(paths: RunPaths) -> float | None:
-    """Return the time at which the head's agent had started its ranks, which it does when all nodes have joined; None
-    before."""
+    """Return the Unix time at which the agent of the head node had started its ranks, which it does when all nodes have
+    joined; None before."""
     times: list[Any] = [event.get("time") for event in read_events(paths, 0) if event.get("event") == "ranks_started"]
     return float(times[0]) if times and is_number(times[0]) else None
 

@@ -43,29 +43,32 @@ _STOP_CODES = (130, _TERM_CODE)
 
 
 def is_peer_loss(failure: Failure) -> bool:
-    """Return whether the failure's message only reports that another rank is gone."""
+    """Return whether the message of a rank's failure only reports that the connection to another rank is gone."""
     return re.search(PEER_LOSS, failure.message) is not None
 
 
 def may_follow(failure: Failure) -> bool:
-    """Return whether another failure, which is not known yet, may have caused this one. Threads of gloo and NCCL abort
-    a process whose peer is gone, while the peer's interpreter is still ending."""
+    """Return whether another rank's failure, which is not known yet, may have caused this `failure`: it reports a lost
+    peer or an abort without a reason. Threads of gloo and NCCL abort a process whose peer is gone, while the peer's
+    interpreter is still ending."""
     return is_peer_loss(failure) or failure.message.endswith(ABORTED)
 
 
 def has_timed_out(failure: Failure) -> bool:
-    """Return whether the rank waited in a collective call for another rank until the call timed out."""
+    """Return whether the message of a rank's failure reports that the rank waited in a collective call for another rank
+    until the call timed out."""
     return re.search(COLLECTIVE_TIMEOUT, failure.message) is not None
 
 
 def precedence(failure: Failure) -> tuple[bool, float]:
-    """Return a sort key. A rank that lost its peer comes after all others, independently of the clocks; otherwise the
-    earlier failure comes first."""
+    """Return the key by which failures of a run are sorted to find the first. A failure of a rank that lost its peer
+    comes after all other failures, independently of the clocks; otherwise the earlier failure comes first."""
     return is_peer_loss(failure), failure.time
 
 
 def first_failure(failures: Iterable[Failure]) -> Failure | None:
-    """Return the first failure by `precedence`; None if there are none."""
+    """Return the failure that comes first by `precedence`, which is the cause of the others; None if `failures` is
+    empty."""
     return min(failures, key=precedence, default=None)
 
 
@@ -88,8 +91,8 @@ class FirstFailure:
         self._may_be_cancel = False
 
     def consider(self, failures: Iterable[Failure], now: float) -> Failure | None:
-        """Add failures that have just become known. Return the failure for which the run is ended; None if there are
-        none, and while the decision must wait until `decide_at`."""
+        """Add failures of ranks that have just become known, at the time `now`. Return the failure for which the run is
+        ended; None if there are none, and while the decision must wait until `decide_at`."""
         found = list(failures)
         if not found:
             return None
@@ -106,10 +109,12 @@ class FirstFailure:
         return None
 
     def overdue(self, now: float) -> Failure | None:
-        """Return the suspect if it has waited long enough, else None."""
+        """Return the suspect, a failure that may have been caused by another one, if it has waited until `decide_at`,
+        else None."""
         return self._suspect if self.decide_at is not None and now >= self.decide_at else None
 
     def drop(self) -> Failure | None:
-        """Forget the suspect, since the end has begun. Return it; None if there is none."""
+        """Forget the failure that is the pending suspect, since the end of the run has begun. Return that failure; None
+        if there is none."""
         suspect, self._suspect, self.decide_at = self._suspect, None, None
         return suspect

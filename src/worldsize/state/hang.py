@@ -82,8 +82,8 @@ class Hang(NamedTuple):
 
 
 def read_hang(paths: RunPaths, world_size: int) -> Hang | None:
-    """Return the hang that the latest look at the attempt of `paths` has found. None if it found none, if there was no
-    look, or if the file cannot be read or is damaged. No exception is raised."""
+    """Return the hang that the watchdog's latest look at the ranks of the attempt in `paths` has found, from hang.json.
+    None if it found none, if there was no look, or if the file cannot be read or is damaged. No exception is raised."""
     data = read_if_possible(paths.judged, _MOST_BYTES + 1)
     if not data or len(data) > _MOST_BYTES:
         return None
@@ -96,13 +96,14 @@ def read_hang(paths: RunPaths, world_size: int) -> Hang | None:
 
 
 def stuck_text(seconds: float, sentence: str) -> str:
-    """Return the text of the notice about a run that hangs, which is also the message with which the watchdog ends
-    it."""
+    """Return the text of the notice about a run that hangs for `seconds`, which is also the message with which the
+    watchdog ends the run. `sentence` is the verdict why it hangs."""
     return f"{SILENT}{seconds:.0f} s: {sentence}"
 
 
 def with_texts(hang: Hang, change: Callable[[str], str]) -> Hang:
-    """Return the hang with `change` applied to its texts, for instance to mask secrets."""
+    """Return `hang` with the function `change` applied to each of its texts (sentence, place, missing, groups), for
+    instance to mask secrets."""
     place = hang.place
     return hang._replace(
         sentence=change(hang.sentence),
@@ -113,8 +114,8 @@ def with_texts(hang: Hang, change: Callable[[str], str]) -> Hang:
 
 
 def _hang_of(value: Any, world_size: int) -> Hang | None:
-    """Return the hang in the file's value; None if the value describes none. Raise one of PARSE_ERRORS for a value that
-    the judge does not write."""
+    """Return the Hang that the parsed JSON `value` of hang.json describes; None if the value describes no hang. Raise
+    one of PARSE_ERRORS for a value that the head's agent does not write."""
     if value["alive"] is not False:
         return None
     standing, kind, since = value["standing"], value["kind"], value["since"]
@@ -171,8 +172,8 @@ def _time(value: Any) -> float:
 
 
 def _resumed(paths: RunPaths, judged_at: float) -> float | None:
-    """Return the time at which the head saw the run continue after the verdict; None if it did not, or only while ranks
-    were being ended."""
+    """Return the Unix time at which the head's agent saw a hanging run continue after the verdict of `judged_at`; None
+    if it did not, or only while ranks were being ended."""
     for event in read_events(paths, 0):
         kind, moment = event.get("event"), event.get("time")
         if not isinstance(moment, (int, float)) or not is_number(moment) or moment < judged_at:

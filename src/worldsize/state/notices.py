@@ -80,8 +80,8 @@ class Notice(NamedTuple):
 
 
 def notice_at(id: str, text: str, where: str | None) -> Notice:
-    """Return the notice about the place `where`, in the form of findings: `job.yml:7: inputs.lr`, `train.py:8`. For any
-    other form, the notice is without file and line."""
+    """Return a Notice with the kind `id` about the place `where`, which has the form of findings: `job.yml:7:
+    inputs.lr`, `train.py:8`. For any other form, the notice is without file and line."""
     place, colon, rest = (where or "").partition(":")
     number = rest.partition(":")[0]
     if not colon or not (number.isascii() and number.isdecimal() and len(number) < 10):
@@ -90,8 +90,8 @@ def notice_at(id: str, text: str, where: str | None) -> Notice:
 
 
 def notice_of(value: Any, otherwise: str) -> Notice | None:
-    """Return the notice that an object from a file describes; None if it is not a notice. `otherwise` is the kind of a
-    notice that names none."""
+    """Return the Notice that the JSON object `value` describes; None if it is not a notice. `otherwise` is the kind of
+    a notice that names none."""
     if not isinstance(value, dict) or not isinstance(value.get("text"), str):
         return None
     kinds: Mapping[str, Any] = value
@@ -105,8 +105,8 @@ def notice_of(value: Any, otherwise: str) -> Notice | None:
 
 
 def read_rank_notices(paths: RunPaths) -> list[Any]:
-    """Return the notices that the ranks of an attempt have written, as unchecked JSON values. Lines that cannot be
-    parsed are left out. [] if there are none, or the file cannot be read."""
+    """Return the notices that the ranks of the attempt in `paths` have written, as unchecked JSON values. Lines that
+    cannot be parsed are left out. [] if there are none, or the file cannot be read."""
     found = []
     for line in read_if_possible(paths.rank_notices, _MOST_BYTES).splitlines():
         try:
@@ -117,7 +117,8 @@ def read_rank_notices(paths: RunPaths) -> list[Any]:
 
 
 def append_rank_notice(paths: RunPaths, notice: Notice) -> None:
-    """Append a notice to those that are written while ranks run. Nothing is written if the disk does not permit it."""
+    """Append a notice, as a JSON line, to the file of notices that are written while the ranks of an attempt run.
+    Nothing is written if the disk does not permit it."""
     try:
         with open(paths.rank_notices, "a") as file:
             file.write(json.dumps(notice._asdict()) + "\n")

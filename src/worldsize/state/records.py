@@ -109,7 +109,7 @@ class ExitRecord(NamedTuple):
     warnings: tuple[RunWarning, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record as a JSON object. `code` comes last, where batch scripts look for it."""
+        """Return the exit record as a JSON object for its file. `code` comes last, where batch scripts look for it."""
         value = self._asdict()
         value["ranks"] = [rank._asdict() for rank in self.ranks]
         value["failure"] = self.failure._asdict() if self.failure else None

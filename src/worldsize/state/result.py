@@ -23,14 +23,15 @@ def result(plan: Plan, status: Status) -> dict[str, Any]:
 
 
 def is_code_of(state: str, code: int | None) -> bool:
-    """Return whether a run that ended in this state can have the exit code. A success has 0, and every other end does
-    not."""
+    """Return whether a run that ended in `state` can have the exit `code`: 0 if it succeeded, any other code from 1 to
+    255 otherwise."""
     return code is not None and 0 <= code < 256 and (code == 0) == (state == RunState.SUCCEEDED)
 
 
 def status_of(value: dict[str, Any]) -> Status:
-    """Return the status in the value of a result.json. Raise ValueError, KeyError or TypeError for a damaged one, and
-    for one without a final state, for which clients would wait for ever."""
+    """Return the Status of an ended run that `value`, the content of its result.json, describes. Raise ValueError,
+    KeyError or TypeError for a damaged one, and for one without a final state, for which clients would wait for ever.
+    """
     row = value["summary"]
     needed = {"reason": row["reason"], "message": value["message"], "failure": value["failure"]}
     status = check_fields(tuple_of(Status, {**row, **needed, "warnings": value.get("warnings", ())}))

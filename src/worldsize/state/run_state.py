@@ -51,7 +51,8 @@ class AttemptFacts(NamedTuple):
 
 
 def fold(facts: AttemptFacts) -> Status:
-    """Return the run's status. Additional facts never revert a final state."""
+    """Return the status of a run, computed from all known facts about its attempt. Additional facts never revert a
+    final state."""
     if facts.rejected is not None:
         return _failed_status(facts.rejected, facts)
     facts = _without_lost(facts)
@@ -70,7 +71,8 @@ def fold(facts: AttemptFacts) -> Status:
 
 
 def _without_lost(facts: AttemptFacts) -> AttemptFacts:
-    """Return the facts without the lost nodes, if a record shows that the run continued without them."""
+    """Return the facts about an attempt without the nodes that were lost, if an exit record shows that the run
+    continued without them."""
     lost = {node_rank for record in facts.exits for node_rank in record.without}
     if not lost:
         return facts
@@ -106,22 +108,24 @@ def _ended_status(facts: AttemptFacts) -> Status:
 
 
 def _is_launcher_killed(facts: AttemptFacts) -> bool:
-    """Return whether the native job's own process was killed, after which the scheduler ended the agents."""
+    """Return whether the compute reports that the native job's own process, which started the agents, was killed by
+    signal 9, after which the scheduler ended the agents."""
     said = facts.observation
     return said.phase == "ended" and said.reason == Reason.SIGNAL and said.code == _KILL_CODE
 
 
 def _cancelled_status(facts: AttemptFacts) -> Status:
-    """Return the status of a run that was cancelled through worldsize, or through the scheduler, whose message may name
-    the user."""
+    """Return the final status CANCELLED of a run that was cancelled through worldsize, or through the scheduler, whose
+    message may name the user."""
     elsewhere = not facts.cancelled and facts.observation.reason == Reason.CANCELLED_BY_USER
     what = (elsewhere and facts.observation.message) or CANCELLED_MESSAGE
     return _final_status(facts, RunState.CANCELLED, Reason.CANCELLED_BY_USER, RUN_CANCELLED_CODE, what)
 
 
 def _is_from_cancel(failure: Failure, facts: AttemptFacts) -> bool:
-    """Return whether the failure is an effect of a cancel. A cancel reaches ranks, agents and lines of the setup as a
-    signal, in any order, also where srun forwards a cancel that worldsize has requested."""
+    """Return whether the `failure` of a rank, agent or setup line is an effect of a cancel. A cancel reaches ranks,
+    agents and lines of the setup as a signal, in any order, also where srun forwards a cancel that worldsize has
+    requested."""
     if failure.reason == Reason.ENVIRONMENT:
         return facts.cancelled and failure.code == _TERM_CODE
     if failure.reason not in _SIGNALLED:
@@ -171,9 +175,9 @@ def _stopping_status(facts: AttemptFacts) -> Status:
 
 
 def agreed_failure(exits: tuple[ExitRecord, ...]) -> Failure | None:
-    """Return the first failure in the nodes' records; None if there is none. A failure that a node only inferred from
-    the silence of another process comes last. It does not count if a node was cancelled, since that explains the
-    silence."""
+    """Return the first failure in the exit records of the nodes; None if there is none. A failure that a node only
+    inferred from the silence of another process comes last. It does not count if a node was cancelled, since that
+    explains the silence."""
     found = [(record.stop in _DERIVED, failure) for record in exits for failure in (_failure_of(record),) if failure]
     if any(record.stop == "cancel" for record in exits):
         found = [each for each in found if not each[0]]
@@ -181,8 +185,8 @@ def agreed_failure(exits: tuple[ExitRecord, ...]) -> Failure | None:
 
 
 def _failure_of(record: ExitRecord) -> Failure | None:
-    """Return the failure in the record. A nonzero code without a failure counts as one, unless the node was
-    cancelled."""
+    """Return the failure that a node's exit record contains; None if it contains none. A nonzero code without a failure
+    counts as one, unless the node was cancelled."""
     if record.failure is not None or record.code == 0 or record.stop == "cancel":
         return record.failure
     what = f"the agent of node {record.node_rank} ended with code {record.code} and gave no reason"

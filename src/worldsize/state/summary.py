@@ -14,8 +14,8 @@ _LONGEST = 1000
 
 
 def summary_of(common: Plan | Array, size: tuple[int, int], status: Status) -> dict[str, Any]:
-    """Return the data that a list shows of a run, of an array as one row, or of an element. `size` is the nodes and
-    ranks of each run. The client reads the result as `store.summaries.Summary`."""
+    """Return the data that `worldsize list` shows of a run, of an array as one row, or of an element of an array, as a
+    mapping. `size` is the nodes and ranks of each run. The client reads the result as `store.summaries.Summary`."""
     return {
         "id": common.run_id,
         "name": common.name,
@@ -33,8 +33,8 @@ def summary_of(common: Plan | Array, size: tuple[int, int], status: Status) -> d
 
 
 def known_labels(labels: object) -> dict[str, Any]:
-    """Return {experiment_name, description, tags} of the labels of a plan or an array, which may be another user's. The
-    first two are text or None, and tags are text by name. The first two are cut after 1,000 characters; job.yml
+    """Return {experiment_name, description, tags} from the `labels` of a plan or an array, which may be another user's.
+    The first two are text or None, and tags are text by name. The first two are cut after 1,000 characters; job.yml
     contains them whole."""
     said = labels if isinstance(labels, dict) else {}
     texts = {name: said.get(name) for name in ("experiment_name", "description")}

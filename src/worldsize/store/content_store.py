@@ -31,15 +31,16 @@ class TransferProgress(Protocol):
     """The interface by which a fetch reports its progress."""
 
     def notice(self, text: str, id: str = "") -> None:
-        """Report a text once. `id` is its kind."""
+        """Report the notice `text` about the transfer once. `id` is its kind."""
 
     def transfer(self, what: str, done: int, total: int) -> None:
-        """Report how many bytes have been transferred. `total` is 0 if the total is not known. Called often."""
+        """Report how many bytes (`done` of `total`) of the data `what` have been transferred. `total` is 0 if it is not
+        known. Called often."""
 
 
 class ContentStore:
-    """The directory of fetched data, and the object to which progress is reported. Its items are never changed, and may
-    be removed when no process uses them.
+    """The directory of fetched data, and the object `news` to which progress is reported. The items of the directory
+    are never changed, and may be removed when no process uses them.
 
     Raise StorageError if another user could change the directory.
     """
@@ -52,8 +53,9 @@ class ContentStore:
         self._news.notice(text, "fetch")
 
     def make(self, path: str, fill: Callable[[str], None], what: str) -> None:
-        """Make the directory `path`, completely or not at all. One process makes it with `fill`, and others wait for
-        it. `what` names it in progress reports."""
+        """Make the item `path`, a directory of fetched data, completely or not at all, unless it exists. One process
+        makes it by calling `fill` with a temporary path, and other processes wait for it. `what` names the item in
+        progress reports."""
         if os.path.isdir(path):
             return
         with self.hold_lock(path, what):
@@ -72,7 +74,8 @@ class ContentStore:
 
     @contextmanager
     def hold_lock(self, path: str, what: str) -> Iterator[None]:
-        """Hold the lock of `path`, so that only one process at a time fetches the same item."""
+        """Hold the file lock of the item `path` while the context is entered, so that only one process at a time
+        fetches the same data. A waiting process reports that, with the name `what`."""
         lock = acquire(
             path + ".lock", lambda _: self._news.transfer(f"{what}: another worldsize process fetches it", 0, 0)
         )
@@ -84,8 +87,8 @@ class ContentStore:
 
 
 def file_digest(path: str, tick: Callable[[int, int], None] = lambda *_: None, digest: Any = None) -> str:
-    """Return the SHA-256 of a file's content in hexadecimal, or that of another hash object `digest`. `tick` is called
-    with the number of bytes that were read and the total."""
+    """Return the SHA-256 of a file's content in hexadecimal, or the digest of another hash object, `digest`, that was
+    updated with it. `tick` is called with the number of bytes that were read and the total."""
     found, done, total = digest or hashlib.sha256(), 0, os.path.getsize(path)
     with open(path, "rb") as file:
         while data := file.read(_CHUNK):

@@ -17,8 +17,8 @@ _NEAREST_LIMIT = 200
 
 
 def list_ids(home: str, limit: int | None = None) -> list[str]:
-    """Return the run ids, newest first, at most `limit`. The cost is one directory read, independently of the number of
-    old runs."""
+    """Return the ids of the runs and arrays in the home, newest first, at most `limit`. The cost is one directory read,
+    independently of the number of old runs."""
     directory = runs_link_dir(home)
     try:
         ids = [name for name in os.listdir(directory) if is_run_id(name)]
@@ -35,7 +35,8 @@ def list_ids(home: str, limit: int | None = None) -> list[str]:
 
 
 def run_paths(home: str, run_id: str) -> RunPaths:
-    """Return the run's real directory: the target of the link in the home, if it is a link. The run need not exist."""
+    """Return the paths of the run directory of `run_id`: the target of the link in the home, if it is a link, else the
+    directory in the home. The run need not exist."""
     root = os.path.join(runs_link_dir(home), run_id)
     try:
         root = os.readlink(root)
@@ -45,9 +46,9 @@ def run_paths(home: str, run_id: str) -> RunPaths:
 
 
 def find_run_paths(home: str, text: str | None, latest_of_name: bool = False) -> RunPaths:
-    """Return the run, or array, that `text` names. `text` is an id, its unique beginning, the unique beginning of its
-    last part, a run's name, or the path of a run directory of any user. With `_3` at the end it is that element of the
-    array. None means the latest run.
+    """Return the paths of the run, or array, that `text` names. `text` is an id, its unique beginning, the unique
+    beginning of its last part, a run's name, or the path of a run directory of any user. With `_3` at the end it is
+    that element of the array. None means the latest run.
 
     A name that several runs have is ambiguous, except with `latest_of_name`, for which it is the latest run.
 
@@ -82,8 +83,8 @@ def find_run_paths(home: str, text: str | None, latest_of_name: bool = False) ->
 
 
 def find_latest_from(home: str, directory: str) -> RunPaths:
-    """Return the latest run, or array, that was started from this directory. Raise NotFound if there is none; the error
-    names the latest of all runs."""
+    """Return the paths of the latest run, or array, that was started from the working directory `directory`. Raise
+    NotFound if there is none; the error names the latest of all runs."""
     from worldsize.store.started_from import started_from
 
     here = started_from(home, directory)
@@ -123,13 +124,13 @@ def _find_by_id(home: str, run_id: str) -> RunPaths:
 
 
 def is_array(paths: RunPaths) -> bool:
-    """Return whether the directory contains an array of runs, not a single run."""
+    """Return whether the run directory in `paths` contains a complete array of runs, not a single run."""
     return os.path.exists(array_file(paths.root))
 
 
 def _find_element(home: str, text: str) -> RunPaths | None:
-    """Return the run of `RUN_3`; None if the text before the number names no array. Raise NotFound if the array has no
-    such element."""
+    """Return the paths of the run that `text`, such as `RUN_3`, names: element 3 of the array RUN. None if `text` has
+    another form, or the text before the number names no array. Raise NotFound if the array has no such element."""
     split = split_element(text)
     if split is None:
         return None
@@ -147,7 +148,7 @@ def _find_element(home: str, text: str) -> RunPaths | None:
 
 
 def ids_of_name(home: str, ids: Sequence[str], name: str) -> list[str]:
-    """Return the ids of those runs whose plans contain this name."""
+    """Return those of the run `ids` whose run or array has the name `name` in its plan or array file."""
     return [run_id for run_id in ids if _name_of(run_paths(home, run_id)) == name]
 
 

@@ -17,7 +17,8 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def is_wanted(path: str, pattern: str | None) -> bool:
-    """Return whether a file's path, its name, or a directory above it matches a shell pattern. None matches all."""
+    """Return whether an output file's `path`, its name, or a directory above it matches the shell pattern `pattern`.
+    None matches all files."""
     if pattern is None:
         return True
     pattern = os.path.normpath(pattern)
@@ -27,8 +28,8 @@ def is_wanted(path: str, pattern: str | None) -> bool:
 
 
 def make_result_directory(name: str) -> str:
-    """Make a directory, unless it exists, with a mark that keeps snapshots from treating it as code. Return its path.
-    Raise StorageError if that fails."""
+    """Make the directory `name` for copied outputs, unless it exists, with a mark that keeps snapshots from treating it
+    as code. Return its absolute path. Raise StorageError if that fails."""
     directory = os.path.abspath(name)
     try:
         os.makedirs(directory, exist_ok=True)
@@ -39,9 +40,9 @@ def make_result_directory(name: str) -> str:
 
 
 def copy_output(paths: RunPaths, file: OutputFile, directory: str) -> str:
-    """Copy a file below `directory`, under its own path, and return the path of the copy. An existing file with the
-    same size and time is kept; any other is never replaced. Raise StorageError if that fails, or if another file
-    exists."""
+    """Copy the output `file` of a run below `directory`, under its own relative path, and return the path of the copy.
+    An existing file with the same size and time is kept; any other is never replaced. Raise StorageError if that fails,
+    or if another file exists."""
     source, target = place_of(paths, file), os.path.join(directory, file.path)
     try:
         with Descriptor(os.open(source, _READ)) as opened:
@@ -60,7 +61,8 @@ def copy_output(paths: RunPaths, file: OutputFile, directory: str) -> str:
 
 
 def _is_there(target: str, status: os.stat_result) -> bool:
-    """Return whether the target exists with the same size and time. Raise FileExistsError if it is another file."""
+    """Return whether the file `target` exists already with the size and modification time of `status`, as a copy would
+    have. Raise FileExistsError if another file exists there."""
     try:
         there = os.lstat(target)
     except FileNotFoundError:

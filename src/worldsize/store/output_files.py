@@ -29,15 +29,17 @@ class OutputFile(NamedTuple):
 
 
 def output_files(paths: RunPaths) -> Iterator[OutputFile]:
-    """Yield the files that the run has written so far, sorted by path, outputs first. Unchanged files of the snapshot
-    and caches of Python are left out, and links are not followed. What cannot be read is skipped."""
+    """Yield the files that the run's command has written so far, each as an OutputFile, sorted by path, outputs first.
+    Unchanged files of the code's snapshot and caches of Python are left out, and links are not followed. Directories
+    and files that cannot be read are skipped."""
     known, taken = _snapshot_files(paths)
     yield from _files_below(paths.outputs, OUTPUTS, _OUTPUTS, known, taken)
     yield from _working_directory_files(paths, known, taken)
 
 
 def count_working_directory_files(paths: RunPaths, most: int) -> int:
-    """Return how many files the run has written outside `./outputs`; `most` + 1 for more than `most`."""
+    """Return how many files the run's command has written in its working directory outside `./outputs`; `most` + 1 for
+    more than `most`."""
     return sum(1 for _ in islice(_working_directory_files(paths, *_snapshot_files(paths)), most + 1))
 
 
@@ -46,7 +48,7 @@ def has_output_files(paths: RunPaths) -> bool:
 
 
 def place_of(paths: RunPaths, file: OutputFile) -> str:
-    """Return the path of the file."""
+    """Return the absolute path of an output file of the run, from its path as the command names it."""
     if file.where == OUTPUTS:
         return os.path.join(paths.root, file.path)
     if file.path.startswith(_LOGS):
@@ -55,8 +57,8 @@ def place_of(paths: RunPaths, file: OutputFile) -> str:
 
 
 def file_at(paths: RunPaths, place: str, size: int) -> OutputFile | None:
-    """Return the file at a path in the run's directories for outputs and logs, as the command names it; None for
-    another path."""
+    """Return the OutputFile at the absolute path `place` in the run's directories for outputs and logs, with its path
+    as the command names it and the size `size`; None for a path elsewhere."""
     for root, prefix, where in ((paths.outputs, _OUTPUTS, OUTPUTS), (paths.user_logs, _LOGS, WORKING_DIRECTORY)):
         if place.startswith(root + os.sep):
             return OutputFile(prefix + place[len(root) + 1 :], size, where)
@@ -64,14 +66,15 @@ def file_at(paths: RunPaths, place: str, size: int) -> OutputFile | None:
 
 
 def _working_directory_files(paths: RunPaths, known: Mapping[str, int], taken: int) -> Iterator[OutputFile]:
-    """Yield the written files outside `./outputs`. The command's `./logs` is a link to a directory next to the code."""
+    """Yield the files that a run's command has written outside `./outputs`. `known` and `taken` are the files and the
+    time of the snapshot. The command's `./logs` is a link to a directory next to the code."""
     yield from _files_below(paths.code, WORKING_DIRECTORY, "", known, taken)
     yield from _files_below(paths.user_logs, WORKING_DIRECTORY, _LOGS, known, taken)
 
 
 def _snapshot_files(paths: RunPaths) -> tuple[Mapping[str, int], int]:
-    """Return the sizes of the snapshot's files by path, and when it was taken, in nanoseconds. Elements of an array
-    share a snapshot."""
+    """Return the sizes of the files in the run's snapshot of the code, by path, and when the snapshot was taken, in
+    nanoseconds. Elements of an array share a snapshot."""
     array = array_of(paths)
     manifest = RunPaths(array[0]).manifest if array else paths.manifest
     try:
@@ -83,8 +86,9 @@ def _snapshot_files(paths: RunPaths) -> tuple[Mapping[str, int], int]:
 
 
 def _files_below(root: str, where: str, prefix: str, known: Mapping[str, int], taken: int) -> Iterator[OutputFile]:
-    """Yield the written files below a directory. It may be the user's own place for outputs, reached by a link that
-    worldsize has made."""
+    """Yield the files below the directory `root` that the run's command has written: new, or different in size or time
+    from the snapshot's file. `root` may be the user's own place for outputs, reached by a link that worldsize has made.
+    """
     try:
         top = os.open(root, _DIRECTORY)
     except OSError:

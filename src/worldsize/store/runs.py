@@ -22,12 +22,13 @@ def home_dir(environ: Mapping[str, str]) -> str:
 
 
 def runs_link_dir(home: str) -> str:
-    """Return the directory in which every run of this home is found under its id."""
+    """Return the directory of the home in which every run is found under its id, as a directory or a link."""
     return os.path.join(home, "runs")
 
 
 def objects_dir(runs_dir: str) -> str:
-    """Return the directory with the snapshots' content of this user's runs in `runs_dir`, on the same file system.
+    """Return the directory of the object store, which contains the file contents of this user's code snapshots, for
+    runs in `runs_dir`. It is on the same file system.
 
     There is one per user, since a site may configure one runs_dir for all.
     """
@@ -96,8 +97,8 @@ def create_run(
 
 
 def discard_run(home: str, paths: RunPaths) -> None:
-    """Remove a run that was never submitted, and its link in the home. Safe to repeat: what is already gone is no
-    error."""
+    """Remove the directory of a run that was never submitted, and its link in the home. Safe to repeat: what is already
+    gone is no error."""
     import shutil
 
     link = os.path.join(runs_link_dir(home), paths.run_id)
@@ -118,7 +119,8 @@ def _fill(paths: RunPaths, directories: list[str]) -> None:
 
 
 def _make_exclusively(path: str) -> bool:
-    """Make the directory and return True; return False if it exists. Raise StorageError if it cannot be made."""
+    """Make the directory `path` with mode 0700 and return True; return False if it exists already. Raise StorageError
+    if it cannot be made."""
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:

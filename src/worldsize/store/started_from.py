@@ -17,8 +17,8 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def note_start(home: str, directory: str, run_id: str) -> None:
-    """Record that the run was started from the directory. A failure is ignored, and does not keep the run from
-    starting."""
+    """Record in the home that the run `run_id` was started from the working directory `directory`. A failure is
+    ignored, and does not keep the run from starting."""
     path = _file_of(home, directory)
     try:
         make_private_directory(os.path.dirname(path), follow=True)
@@ -29,7 +29,8 @@ def note_start(home: str, directory: str, run_id: str) -> None:
 
 
 def started_from(home: str, directory: str) -> list[str]:
-    """Return the ids of the runs that were started from the directory and still exist, newest first."""
+    """Return the ids of the runs that were started from the working directory `directory` and still exist, newest
+    first."""
     try:
         with Descriptor(os.open(_file_of(home, directory), _READ)) as file:
             size = os.fstat(file).st_size

@@ -72,8 +72,8 @@ _cache_decoder = msgspec.msgpack.Decoder(list[Summary])
 
 
 def final_summary(result_path: str) -> Summary | None:
-    """Return the summary in result.json; None if there is no such file, if it cannot be read, and if it is another
-    user's."""
+    """Return the Summary of an ended run from its result.json at `result_path`; None if there is no such file, if it
+    cannot be read or is not that of an ended run, and if it is another user's."""
     try:
         with open(open_regular_file(result_path), "rb", buffering=0) as file:
             status = os.fstat(file.fileno())
@@ -86,8 +86,8 @@ def final_summary(result_path: str) -> Summary | None:
 
 
 def _is_final(summary: Summary) -> bool:
-    """Return whether the summary can be that of a run that has ended. Readers of a single run accept nothing else as
-    its end either."""
+    """Return whether `summary` can be that of a run that has ended, by its state, exit code and times. Readers of a
+    single run accept nothing else as its end either."""
     for time in (summary.created, summary.started, summary.ended):
         if time is not None and not is_number(time):
             return False
@@ -95,22 +95,23 @@ def _is_final(summary: Summary) -> bool:
 
 
 def _may_have_late_result(directory: str, summary: Summary) -> bool:
-    """Return whether a run that was LOST has an exit record of its head by now."""
+    """Return whether a run with the state LOST in its summary has an exit record of its head node by now, so that its
+    actual end may be known."""
     record = f"{directory}/{summary.id}/attempt-0/exit/node-0000.json"
     return summary.state == RunState.LOST and os.path.exists(record)
 
 
 def _settled_summary(directory: str, run_id: str, cached: Summary | None) -> Summary | None:
-    """Return the summary of a run that has a result; None for a run that has none, and for one that was LOST and may
-    have another result by now."""
+    """Return the summary of the run `run_id` if it has a result, from `cached` or its result.json; None if it has none,
+    and if it was LOST and may have another result by now."""
     summary = cached or final_summary(f"{directory}/{run_id}/result.json")
     usable = summary is not None and summary.id == run_id and not _may_have_late_result(directory, summary)
     return summary if usable else None
 
 
 def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], list[Summary]]) -> list[Summary]:
-    """Return the summary of each id, in order. `live` is called once with all runs that have no result, and those that
-    were LOST and whose records may have appeared since.
+    """Return the Summary of each run id in `ids`, in order, as `worldsize list` shows them. `live` is called once with
+    all runs that have no result, and those that were LOST and whose records may have appeared since.
 
     With more than `_CACHED_FROM` ids, a cache of final summaries is read first, `<home>/runs/.summaries`. It may be
     deleted, and is written again when many summaries are missing in it.
@@ -148,7 +149,8 @@ def _read_cache(directory: str) -> dict[str, Summary]:
 
 
 def _write_cache(directory: str, found: list[Summary]) -> None:
-    """Write the cache. A failure is ignored, since a missing cache only costs time."""
+    """Write the cache of final summaries to the directory of runs. A failure is ignored, since a missing cache only
+    costs time."""
     try:
         write_bytes(_cache_path(directory), msgspec.msgpack.encode(found))
     except OSError:

@@ -44,8 +44,9 @@ class Decision(NamedTuple):
 
 
 def decision_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> bool | None:
-    """Return whether this user trusts a file with the content `data`; None if there is no decision about that content.
-    None also if another user's link leads to the file, since it would be read as a file of the link's place."""
+    """Return whether this user has decided to trust the file `path` with the content `data`; None if there is no
+    decision about that content. None also if another user's link leads to the file, since it would be read as a file of
+    the link's place."""
     try:
         follow_links(path, strict=True)
         owner = os.stat(path).st_uid
@@ -57,8 +58,9 @@ def decision_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> b
 
 
 def decision_about_directory(path: str, status: os.stat_result, environ: Mapping[str, str]) -> bool | None:
-    """Return whether this user trusts all users who can write to a directory with this status; None if undecided. Trust
-    in a directory above applies to this one if every user who can write to this one can also write to that."""
+    """Return whether this user has decided to trust all users who can write to the directory `path`, whose stat is
+    `status`; None if undecided. Trust in a directory above applies to this one if every user who can write to this one
+    can also write to that."""
     entries, real = _read(environ), os.path.realpath(path)
     entry = entries.get(real, {})
     access = _access(status, real)
@@ -74,7 +76,8 @@ def decision_about_directory(path: str, status: os.stat_result, environ: Mapping
 
 
 def _is_covered(entry: Mapping[str, Any], status: os.stat_result, access: Sequence[Any]) -> bool:
-    """Return whether all users who can write to an entry with this status are among those that a decision covers."""
+    """Return whether all users who can write to an entry with the stat `status` and the data `access` are among those
+    that the recorded decision `entry` about a directory covers."""
     owner, group, mode, *lists = entry["access"]
     if access[3:] and access[3:] != lists:
         return False
@@ -89,9 +92,10 @@ def _is_covered(entry: Mapping[str, Any], status: os.stat_result, access: Sequen
 
 
 def write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: bytes | None = None) -> Decision:
-    """Write and return a decision about a file (as it is now, or with the content `data`) or a directory. Raise OSError
-    if it cannot be read, UsageError if decisions cannot be stored. Raise UsageError also for trust in a path that is
-    reached by another user's link, since that user decides where it leads."""
+    """Write a decision whether to trust the path `path` to the user's file of decisions, and return it: about a file
+    (as it is now, or with the content `data`) or a directory. Raise OSError if it cannot be read, UsageError if
+    decisions cannot be stored. Raise UsageError also for trust in a path that is reached by another user's link, since
+    that user decides where it leads."""
     real = os.path.realpath(path)
     try:
         if trusted:
@@ -110,7 +114,8 @@ def write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: b
 
 
 def try_write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: bytes) -> None:
-    """Write a decision about a file as `write_decision` does. A failure is ignored."""
+    """Write a decision whether to trust the file `path` with the content `data`, as `write_decision` does. A failure is
+    ignored; the user is asked again the next time."""
     try:
         write_decision(path, trusted, environ, data)
     except (OSError, UsageError):
@@ -118,8 +123,8 @@ def try_write_decision(path: str, trusted: bool, environ: Mapping[str, str], dat
 
 
 def remove_decision(path: str, environ: Mapping[str, str]) -> bool:
-    """Remove the decision about `path`. Return whether there was one. Raise UsageError if decisions cannot be
-    stored."""
+    """Remove this user's decision whether to trust `path`. Return whether there was one. Raise UsageError if decisions
+    cannot be stored."""
     entries, real = _read(environ), os.path.realpath(path)
     found = entries.pop(real, None) or entries.pop(os.path.abspath(path), None)
     if found is not None:
@@ -128,7 +133,7 @@ def remove_decision(path: str, environ: Mapping[str, str]) -> bool:
 
 
 def read_decisions(environ: Mapping[str, str]) -> list[Decision]:
-    """Return all decisions, sorted by path."""
+    """Return all decisions of this user about trusted and untrusted paths, as a list of Decision sorted by path."""
     return [
         Decision(
             path, bool(entry.get("trusted")), _is_current(path, entry), "directory" if "access" in entry else "file"
@@ -151,8 +156,8 @@ def _file(environ: Mapping[str, str]) -> str:
 
 
 def _read(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Return the entries of the file of decisions, by real path. They are empty if another user could have written the
-    file, or if it is damaged; everything is undecided then."""
+    """Return the entries of the user's file of trust decisions, as a mapping of real path to JSON object. The mapping
+    is empty if another user could have written the file, or if it is damaged; everything is undecided then."""
     path = _file(environ)
     try:
         with open(open_regular_file(path), "rb") as file:
@@ -168,9 +173,9 @@ def _read(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def _is_doubtful(path: str, status: os.stat_result) -> bool:
-    """Return whether another user could have written the file that was opened by this name, or have placed it there. A
-    file of this user may contain what others wrote, as files in the code of a run do. Raise StorageError for another
-    user's link.
+    """Return whether another user could have written the file of trust decisions, opened as `path` with the stat
+    `status`, or have placed it there. A file of this user may contain what others wrote, as files in the code of a run
+    do. Raise StorageError for another user's link.
 
     Only the nearest directories are checked: those further above may be ones that this user trusts, and the trusted
     paths are recorded in the file itself.
@@ -182,8 +187,9 @@ def _is_doubtful(path: str, status: os.stat_result) -> bool:
 
 
 def _write(entries: Mapping[str, Any], environ: Mapping[str, str]) -> None:
-    """Write the file of decisions. Raise UsageError if it cannot be written, or if its directory, or the one in which
-    that would be made, is not this user's: HOME is another user's then."""
+    """Write `entries`, a mapping of path to JSON object, as the user's file of trust decisions. Raise UsageError if it
+    cannot be written, or if its directory, or the one in which that would be made, is not this user's: HOME is another
+    user's then."""
     path = _file(environ)
     directory = os.path.dirname(os.path.abspath(path))
     existing = next(filter(os.path.exists, with_parents(directory)))
@@ -200,7 +206,8 @@ def _write(entries: Mapping[str, Any], environ: Mapping[str, str]) -> None:
 
 
 def _access(status: os.stat_result, path: str) -> list[Any]:
-    """Return the data that determine who may write to the entry at `path`, from its status and its access list."""
+    """Return the data [UID, GID, MODE, LIST?] that determine who may write to the entry at `path`, from its stat
+    `status` and its access list. A trust decision about a directory records them."""
     said = access_list(path) if status.st_mode & stat.S_IWGRP else b""
     return [status.st_uid, status.st_gid, status.st_mode & _WRITERS, *([said.hex()] if said else [])]
 

@@ -24,8 +24,9 @@ _NODE_LOCAL = ("/tmp", "/dev/shm", "/run", "/var/run")  # nosec B108  # only com
 
 
 def make_private_directory(path: str, follow: bool = False) -> str:
-    """Make `path` and its missing parents with mode 0700. If it exists, check that it is a directory of this user to
-    which no other user can write. With `follow`, `path` itself may be a link, if this user or root made it.
+    """Make the directory `path` and its missing parents with mode 0700. If it exists, check that it is a directory of
+    this user to which no other user can write. With `follow`, `path` itself may be a link, if this user or root made
+    it.
 
     Return `path`. Raise StorageError for a link, for another user's directory, and for one that others can write to or
     replace, unless this user trusts them; OSError if it cannot be made.
@@ -35,8 +36,8 @@ def make_private_directory(path: str, follow: bool = False) -> str:
 
 
 def open_private_directory(path: str, make: bool = True) -> int:
-    """Make or check a directory as `make_private_directory` does, and return a descriptor for it. Code that works in
-    the directory through the descriptor is safe against its replacement afterwards.
+    """Make or check the directory `path` as `make_private_directory` does, and return a descriptor for it. Code that
+    works in the directory through the descriptor is safe against its replacement afterwards.
 
     Raise the errors of `make_private_directory`; without `make`, FileNotFoundError for a missing directory.
     """
@@ -64,7 +65,7 @@ def open_private_directory(path: str, make: bool = True) -> int:
 
 
 def require_reliable_directory(path: str, make: bool = True, environ: Mapping[str, str] = os.environ) -> str:
-    """Check a directory that a person named: only this user and root may be able to change what is in it. Links are
+    """Check that the directory `path`, which a person named, can be changed only by this user and root. Links are
     followed if this user or root made them. A missing directory is made with mode 0700, or left alone without `make`.
 
     Return `path`. Raise StorageError if another user owns it, can write to it or can replace it, unless this user
@@ -84,7 +85,8 @@ def require_reliable_directory(path: str, make: bool = True, environ: Mapping[st
 
 
 def is_reliable_directory(path: str) -> bool:
-    """Return whether the directory exists and passes `require_reliable_directory`."""
+    """Return whether the directory `path` exists and passes `require_reliable_directory`: only this user and root can
+    change it, or this user trusts it."""
     try:
         return os.path.isdir(require_reliable_directory(path, make=False))
     except (StorageError, OSError):
@@ -107,9 +109,9 @@ def require_shared_directory(path: str, make: bool = True) -> str:
 
 
 def user_directory_in(path: str) -> str:
-    """Return the directory for this user's entries in a directory that a person named. It is that directory itself, or,
-    where others can make entries too, as in /tmp, its subdirectory `runs-UID`. In the subdirectory, no other user can
-    create an entry under a name that this user has removed, or has not created yet."""
+    """Return the directory for this user's entries in the directory `path`, which a person named. It is that directory
+    itself, or, where others can make entries too, as in /tmp, its subdirectory `runs-UID`. In the subdirectory, no
+    other user can create an entry under a name that this user has removed, or has not created yet."""
     try:
         status = os.stat(path)
     except OSError:
@@ -119,22 +121,22 @@ def user_directory_in(path: str) -> str:
 
 
 def may_others_create(path: str) -> bool:
-    """Return whether the place to which `path` leads, also by links, is missing, and another user could create it
-    now."""
+    """Return whether the file or directory to which `path` leads, also by links, is missing, and another user could
+    create it now."""
     real = os.path.realpath(path)
     there = next(filter(os.path.lexists, with_parents(real)))
     return there != real and os.path.isdir(there) and bool(os.stat(there).st_mode & _OTHERS_WRITE)
 
 
 def _is_sticky(status: os.stat_result) -> bool:
-    """Return whether the sticky bit, on a directory of a trusted owner, keeps users from replacing the entries of
-    others."""
+    """Return whether a directory with the stat `status` has the sticky bit and a trusted owner, so that users cannot
+    replace the entries of others."""
     return bool(status.st_mode & stat.S_ISVTX) and is_believed(status.st_uid)
 
 
 def foreign_owner(path: str) -> str | None:
-    """Return a text about the other user who owns this directory, or the link that `path` is; None if it is this user's
-    own, trusted, or missing."""
+    """Return a text that names the other user who owns the directory `path`, or the link that `path` is; None if the
+    directory is this user's own, trusted, or missing."""
     try:
         status = os.lstat(path)
         if stat.S_ISLNK(status.st_mode):
@@ -149,8 +151,8 @@ def foreign_owner(path: str) -> str | None:
 
 
 def is_own_directory(path: str) -> bool:
-    """Return whether the directory exists and is this user's own, or trusted. It is examined once, by a descriptor.
-    Where users cannot move entries of others, the answer stays valid."""
+    """Return whether the directory `path` exists and is this user's own, or trusted. It is examined once, by a
+    descriptor. Where users cannot move entries of others, the answer stays valid."""
     try:
         with Descriptor(os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
             status = os.fstat(directory)
@@ -160,7 +162,7 @@ def is_own_directory(path: str) -> bool:
 
 
 def foreign_danger(path: str) -> str | None:
-    """Return the reason why the contents of a run's directory must not be executed in this user's name: it has a
+    """Return the reason why the contents of the run directory `path` must not be executed in this user's name: it has a
     `foreign_owner`, or others can write to it or replace it. None if it is this user's alone, trusted, or missing."""
     found = foreign_owner(path) or replacement_danger(path)
     if found:
@@ -174,7 +176,7 @@ def foreign_danger(path: str) -> str | None:
 
 
 def replacement_danger(path: str) -> str | None:
-    """Return a text about how others could replace the entry at `path`; None if they could not."""
+    """Return a text about how other users could replace the file or directory at `path`; None if they could not."""
     try:
         real_path(path)
     except StorageError as error:
@@ -185,8 +187,8 @@ def replacement_danger(path: str) -> str | None:
 
 
 def refuse_foreign(path: str, danger: str | None, verb: str) -> None:
-    """Raise UsageError if `danger`, such as the `foreign_danger` of a run's directory, is not None. `verb` is the
-    command that is refused."""
+    """Raise UsageError if `danger`, the text why the run directory `path` cannot be trusted (such as its
+    `foreign_danger`), is not None. `verb` is the command that is refused."""
     if danger is not None:
         hint = f"the user who started it can do that; if you trust everything in it: worldsize config trust {path}"
         raise UsageError(f"{verb} is for runs of your own: {danger}", path, hint)
@@ -207,8 +209,9 @@ def make_directories(directory: str) -> None:
 
 
 def drop_access_lists(path: str) -> None:
-    """Remove the access lists of a new directory of this user, which it inherits from the one above, so that only the
-    mode determines access to it and to what will be made in it. If they cannot be removed, there are none."""
+    """Remove the access lists (POSIX ACLs) of the new directory `path` of this user, which it inherits from the one
+    above, so that only the mode determines access to it and to what will be made in it. If they cannot be removed,
+    there are none."""
     for name in ("system.posix_acl_default", "system.posix_acl_access"):
         try:
             os.removexattr(path, name)
@@ -231,8 +234,9 @@ def real_path(
 
 
 def require_component(path: str, status: os.stat_result) -> None:
-    """Check one component of a path by its own status (lstat). It must be a link of this user or root, or a directory
-    in which others cannot replace anything, or that this user trusts. Raise StorageError if it is not."""
+    """Check that `path`, one component of a longer path, is safe by its own status (lstat). It must be a link of this
+    user or root, or a directory in which others cannot replace anything, or that this user trusts. Raise StorageError
+    if it is not."""
     if not stat.S_ISLNK(status.st_mode):
         _require_safe_parent(path, status, os.environ)
     else:
@@ -252,8 +256,8 @@ def _require_safe_parent(directory: str, status: os.stat_result, environ: Mappin
 
 
 def _with_root_owner(status: os.stat_result) -> os.stat_result:
-    """Return the status with root as owner. It is used for a directory directly in /, where only root can make
-    entries."""
+    """Return a copy of the stat result `status` with root as owner. It is used for a directory directly in /, where
+    only root can make entries."""
     return os.stat_result((*status[:4], 0, *status[5:10]))
 
 
@@ -271,6 +275,7 @@ def _is_trusted(path: str, status: os.stat_result, environ: Mapping[str, str]) -
 
 
 def is_node_local(path: str) -> bool:
-    """Return whether the real path is in a place of which every machine of a cluster has its own, such as /tmp."""
+    """Return whether the real path of `path` is in a place of which every machine of a cluster has its own, such as
+    /tmp."""
     real = os.path.realpath(path)
     return any(real == place or real.startswith(place + os.sep) for place in _NODE_LOCAL)

@@ -20,7 +20,8 @@ from worldsize.trust.owners import is_believed, is_ours
 
 
 def write_document(path: str, data: bytes) -> None:
-    """Replace `path` by a file with the content `data`. A reader sees the old file or the new one, whole.
+    """Replace `path` by a file with the content `data`, without following other users' links. A reader sees the old
+    file or the new one, whole.
 
     Its mode is that of the old file if that was this user's, else determined by the umask. A link of this user or root
     is followed. A device or a pipe is written to. Raise OSError if that fails, also for another user's link.
@@ -31,8 +32,8 @@ def write_document(path: str, data: bytes) -> None:
 
 
 def open_document(path: str, new: bool = False) -> TextIO:
-    """Open an empty file at `path` for writing step by step. Links are handled as in `write_document`. Raise OSError if
-    that fails; with `new`, FileExistsError if something exists there."""
+    """Return an empty text file at `path`, opened for writing step by step. Links are handled as in `write_document`.
+    Raise OSError if that fails; with `new`, FileExistsError if something exists there."""
     parent, name = _open_parent(path)
     with Descriptor(parent) as directory:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_EXCL if new else os.O_TRUNC)
@@ -60,8 +61,8 @@ def _write(directory: int, name: str, data: bytes) -> None:
 
 
 def _open_parent(path: str) -> tuple[int, str]:
-    """Open the directory to which `path` leads. Return its descriptor and the name of the entry in it, which was no
-    link a moment ago. Raise OSError for another user's link."""
+    """Open the directory in which the file `path` is located, after following links. Return its descriptor and the name
+    of the file in it, which was no link a moment ago. Raise OSError for another user's link."""
     for _ in range(MOST_LINKS):
         parent, name = os.path.split(os.path.abspath(path))
         real = _without_links(parent, path)

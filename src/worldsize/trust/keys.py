@@ -18,14 +18,14 @@ def user_home(environ: Mapping[str, str]) -> str:
 
 
 def config_home(environ: Mapping[str, str]) -> str:
-    """Return the directory of this user's own configuration; it may not exist."""
+    """Return the path of this user's own configuration directory for worldsize; the directory may not exist."""
     base = environ.get("XDG_CONFIG_HOME") or os.path.join(user_home(environ), ".config")
     return os.path.join(base, "worldsize")
 
 
 def user_key(environ: Mapping[str, str]) -> bytes | None:
-    """Return the key of 32 bytes, which is created at its first use in the user's configuration directory. None if no
-    private file can be kept there."""
+    """Return this user's secret key of 32 bytes, which is created at its first use in the user's configuration
+    directory. None if no private file can be kept there."""
     path = os.path.join(config_home(environ), "key")
     try:
         return _read(path)

@@ -25,7 +25,7 @@ THROUGH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | 
 
 
 def with_parents(directory: str) -> Iterator[str]:
-    """Yield an absolute path, and the directories above it, the nearest first."""
+    """Yield the absolute path `directory`, then the directories above it, the nearest first, up to the root."""
     while directory != os.path.dirname(directory):
         yield directory
         directory = os.path.dirname(directory)
@@ -33,9 +33,9 @@ def with_parents(directory: str) -> Iterator[str]:
 
 
 def open_below(path: str, top: int | None = None) -> int:
-    """Open a directory in which names are looked up. Return its descriptor. `path` is below the directory of the
-    descriptor `top`, or absolute. None of its components may be a link, since a directory may have been replaced by one
-    a moment ago. Raise OSError if that fails."""
+    """Open the directory `path` for looking up names in it, and return its descriptor. `path` is below the directory of
+    the descriptor `top`, or absolute. None of its components may be a link, since a directory may have been replaced by
+    one a moment ago. Raise OSError if that fails."""
     place = os.open(os.sep, THROUGH) if top is None else os.dup(top)
     for name in filter(None, path.split(os.sep)):
         with Descriptor(place) as above:
@@ -83,15 +83,16 @@ def follow_links(
 
 
 def require_link(path: str, status: os.stat_result, strict: bool = False) -> None:
-    """Check a link by its own status (lstat). Raise StorageError if it is neither this user's nor root's. A link in /
-    whose owner this user namespace does not know counts as root's, unless `strict`."""
+    """Check that the link `path` was made by this user or root, by its own status (lstat). Raise StorageError if it was
+    not. A link in / whose owner this user namespace does not know counts as root's, unless `strict`."""
     is_roots = not strict and os.path.dirname(path) == os.sep and is_unknown(status.st_uid)
     if not is_believed(status.st_uid) and not is_roots:
         raise unsafe_directory_error(path, f"the link belongs to {user_name(status.st_uid)}")
 
 
 def unsafe_directory_error(path: str, danger: str, what: str = "its content cannot be trusted") -> StorageError:
-    """Return the error for a directory that others can change. `danger` states how, `what` the consequence."""
+    """Return the StorageError for the directory `path`, which other users can change. `danger` states how, `what` the
+    consequence."""
     hint = (
         "name a directory of your own, or close it to other users; or, if you trust every user who can write there: "
         "worldsize config trust %s"

@@ -14,10 +14,10 @@ _ACCESS_LIST = "system.posix_acl_access"
 
 
 def danger_of(status: os.stat_result, place: str | int | None = None) -> str | None:
-    """Return why an entry with this status cannot be relied on, which is its owner, or who may write to it; None if
-    only this user and root can change it. A link's own mode is meaningless: pass the status of its target. `place` is
-    the path or descriptor of the entry: an access list on it can let others than the group write, where the mode shows
-    the group's right."""
+    """Return why a file or directory with the stat `status` cannot be relied on, which is its owner, or who may write
+    to it; None if only this user and root can change it. A link's own mode is meaningless: pass the status of its
+    target. `place` is the path or descriptor of the entry: an access list on it can let others than the group write,
+    where the mode shows the group's right."""
     if not is_believed(status.st_uid):
         return f"it belongs to {user_name(status.st_uid)}"
     if status.st_mode & stat.S_IWOTH:
@@ -30,7 +30,8 @@ def danger_of(status: os.stat_result, place: str | int | None = None) -> str | N
 
 
 def is_believed(uid: int) -> bool:
-    """Return whether `uid` is trusted: this user, root, or the owner of /, which need not be 0 in a user namespace."""
+    """Return whether files of the user id `uid` are trusted: it is this user, root, or the owner of /, which need not
+    be 0 in a user namespace."""
     return uid in (0, os.geteuid(), _owner_of_root()) and not is_unknown(uid)
 
 
@@ -47,8 +48,8 @@ def _owner_of_root() -> int:
 
 @lru_cache
 def _unmapped_uid() -> int | None:
-    """Return the number that the kernel shows in place of owners without one in this user namespace; None if every
-    owner has a number, or the number cannot be read."""
+    """Return the user id that the kernel shows in place of owners without one in this user namespace (overflowuid);
+    None if every owner has a number, or the number cannot be read."""
     try:
         with open("/proc/sys/kernel/overflowuid") as file:
             number = int(file.read())
@@ -60,8 +61,8 @@ def _unmapped_uid() -> int | None:
 
 
 def access_list(place: str | int) -> bytes:
-    """Return the access list of a path or a descriptor, in the kernel's format; empty if the mode alone determines
-    access."""
+    """Return the POSIX access list of the file at the path or descriptor `place`, in the kernel's format; empty if the
+    mode alone determines access."""
     try:
         return os.getxattr(place, _ACCESS_LIST)
     except (OSError, AttributeError):
@@ -69,16 +70,16 @@ def access_list(place: str | int) -> bytes:
 
 
 def is_ours(status: os.stat_result) -> bool:
-    """Return whether an entry with this status belongs to this user. Root's entries do not, unless this user is
-    root."""
+    """Return whether a file or directory with the stat `status` belongs to this user. Root's entries do not, unless
+    this user is root."""
     return status.st_uid == os.geteuid() and not is_unknown(status.st_uid)
 
 
 def is_private_group(gid: int) -> bool:
-    """Return whether this user is the only member of a group. Its name must be the user's, it must be the user's first
-    group, list no other member, and be no other user's first group, as far as the system lists its users. For root, the
-    last condition is not required. The group of a user without a name is private if it has the user's number and no
-    name, as in containers."""
+    """Return whether this user is the only member of the group `gid`. Its name must be the user's, it must be the
+    user's first group, list no other member, and be no other user's first group, as far as the system lists its users.
+    For root, the last condition is not required. The group of a user without a name is private if it has the user's
+    number and no name, as in containers."""
     import grp
     import pwd
 
@@ -103,9 +104,9 @@ def _is_first_group_of_one(gid: int, uid: int) -> bool:
 
 
 def is_own_process(pid: int) -> bool:
-    """Return whether all user ids of a process are this user's. The owner of its files in /proc is not sufficient,
-    since the kernel assigns them to root if the process makes itself unreadable. Raise OSError if the process is gone.
-    """
+    """Return whether all user ids of the process `pid` are this user's. The owner of its files in /proc is not
+    sufficient, since the kernel assigns them to root if the process makes itself unreadable. Raise OSError if the
+    process is gone."""
     with open(f"/proc/{pid}/status", "rb") as file:
         ids = next((line.split()[1:] for line in file if line.startswith(b"Uid:")), [])
     return ids == [b"%d" % os.geteuid()] * 4
@@ -119,7 +120,7 @@ def user_name(uid: int) -> str:
 
 
 def login_name(uid: int) -> str | None:
-    """Return the user's name; None if this machine knows none."""
+    """Return the login name of the user with the id `uid`; None if this machine knows none."""
     import pwd
 
     try:

@@ -26,25 +26,28 @@ _withheld: dict[str, str] = {}
 
 
 def withhold_password() -> None:
-    """Remove the password's variable from this process's environment, which all programs that it starts would inherit,
-    and remember its value."""
+    """Remove the variable with the cluster account's password, WORLDSIZE_HPCPACK_PASSWORD, from this process's
+    environment, which all programs that it starts would inherit, and remember its value."""
     if PASSWORD_VARIABLE in os.environ:
         _withheld[PASSWORD_VARIABLE] = os.environ[PASSWORD_VARIABLE]
         withdraw_variables([PASSWORD_VARIABLE])
 
 
 def withheld_password(environ: Mapping[str, str]) -> str | None:
-    """Return the password in the variable, or its value before `withhold_password`; None if there is none."""
+    """Return the password of the cluster account from WORLDSIZE_HPCPACK_PASSWORD in `environ`, or the value that
+    `withhold_password` removed; None if there is none."""
     return environ.get(PASSWORD_VARIABLE) or _withheld.get(PASSWORD_VARIABLE)
 
 
 def with_password(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return `environ` with the withheld password, for a shell of the user, in which worldsize may be called again."""
+    """Return `environ` with the cluster account's password that `withhold_password` removed, for a shell of the user,
+    in which worldsize may be called again."""
     return {**environ, **_withheld}
 
 
 def withheld_variables(names: Collection[str], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables that only the ranks of a run may have: `names`, and the account's password if it is set."""
+    """Return the names of the environment variables that only the ranks of a run may have: `names`, and that of the
+    cluster account's password if it is set in `environ`."""
     return (*names, PASSWORD_VARIABLE) if PASSWORD_VARIABLE in environ else tuple(names)
 
 
@@ -53,8 +56,8 @@ def without_variables(environ: Mapping[str, str], names: Collection[str]) -> dic
 
 
 def withdraw_variables(names: Collection[str]) -> None:
-    """Remove these variables from this process's environment, and blank their values in /proc. A failure to blank them
-    is ignored."""
+    """Remove the environment variables `names` from this process's environment, and blank their values in /proc. A
+    failure to blank them is ignored."""
     for name in names:
         os.environ.pop(name, None)
     if names:
@@ -65,8 +68,8 @@ def withdraw_variables(names: Collection[str]) -> None:
 
 
 def set_process_title(title: str) -> None:
-    """Show `title`, cut to the available room, in place of the arguments with which this process, or the one that it
-    was forked from, was started. A failure is ignored."""
+    """Show `title`, cut to the available room, as the command line of this process in /proc, in place of the arguments
+    with which it, or the process it was forked from, was started. A failure is ignored."""
     try:
         start, end = _bounds(_ARG_START, _ARG_END)
         with _memory() as memory:

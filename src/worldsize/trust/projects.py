@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 
 
 def read_config(path: str, limit: int) -> ConfigFile:
-    """Return the file with at most `limit` + 1 bytes of its content. A file that cannot be read and that belongs to
-    another user is returned without content. Raise ConfigError for any other file that cannot be read or is not a
-    regular file."""
+    """Return the configuration file `path` with at most `limit` + 1 bytes of its content, and the danger that others
+    changed it. A file that cannot be read and that belongs to another user is returned without content. Raise
+    ConfigError for any other file that cannot be read or is not a regular file."""
     try:
         with open(open_regular_file(path), "rb") as file:
             status = os.fstat(file.fileno())
@@ -67,9 +67,9 @@ def read_config(path: str, limit: int) -> ConfigFile:
 
 
 def _foreign_owner(path: str) -> str | None:
-    """Return a text about the owner of the file, or of the link at `path`, if that is neither this user nor root; None
-    if it is. A file that no longer exists is also reported, since another user may have removed it to hide the owner.
-    """
+    """Return a text that names the owner of the configuration file, or of the link, at `path`, if that is neither this
+    user nor root; None if it is. A file that no longer exists is also reported, since another user may have removed it
+    to hide the owner."""
     try:
         owner = os.lstat(path).st_uid
     except OSError:
@@ -78,9 +78,9 @@ def _foreign_owner(path: str) -> str | None:
 
 
 def danger_of_file(path: str, status: os.stat_result) -> str | None:
-    """Return a text about how others could have written the file or replaced it; None if they could not. Another user's
-    link to a file of this user counts too, since relative paths in the file would then start at that user's directory.
-    """
+    """Return a text about how other users could have written or replaced the configuration file `path`, opened with the
+    stat `status`; None if they could not. Another user's link to a file of this user counts too, since relative paths
+    in the file would then start at that user's directory."""
     named = os.lstat(path) if os.path.lexists(path) else None
     others = _foreign_owner(path)
     if others:
@@ -98,7 +98,8 @@ def danger_of_file(path: str, status: os.stat_result) -> str | None:
 
 
 def _danger_behind_link(path: str, status: os.stat_result) -> str | None:
-    """Return the danger of the file to which a link of this user or root leads; None if there is none."""
+    """Return a text about how other users could have replaced the configuration file to which the link `path`, made by
+    this user or root, leads; None if they could not."""
     replaced = replacement_danger(path)
     if replaced:
         return replaced
@@ -109,8 +110,9 @@ def _danger_behind_link(path: str, status: os.stat_result) -> str | None:
 
 
 def _danger_of_directory(path: str) -> str | None:
-    """Return a text about how others could place files in the file's directory; None if they could not. Even with the
-    sticky bit they could move a file of this user there, whose relative paths would then start at that directory."""
+    """Return a text about how other users could place files in the directory of the file `path`; None if they could
+    not. Even with the sticky bit they could move a file of this user there, whose relative paths would then start at
+    that directory."""
     place = os.path.dirname(path) or "."
     danger = danger_of(os.stat(place), place)
     return danger and f"of its directory, {danger}"
@@ -122,8 +124,9 @@ no answer can be stored."""
 
 
 def judge_user_file(file: ConfigFile, environ: Mapping[str, str]) -> TrustVerdict:
-    """Return the verdict whether the file in the user's own configuration directory counts. It may be another user's
-    file if HOME is another user's."""
+    """Return the verdict whether the configuration file in the user's own configuration directory counts: it does
+    unless others could have changed it and the user has not trusted it. It may be another user's file if HOME is
+    another user's."""
     if file.danger is None or _decision(file, environ):
         return TrustVerdict(True)
     return TrustVerdict(False, _exclusion(file))
@@ -135,9 +138,9 @@ def judge_project_file(
     environ: Mapping[str, str],
     ask: Ask | None,
 ) -> TrustVerdict:
-    """Return the verdict whether a project's file counts, with a notice about that. `authority` returns the settings
-    that the file decides, and is only called if no other user could have written the file. `ask` asks the user. An
-    answer is stored.
+    """Return the verdict whether a project's worldsize.toml counts, with a notice about that. `authority` returns the
+    settings that the file decides, and is only called if no other user could have written the file. `ask` asks the
+    user. An answer is stored.
 
     Raise the errors of `authority`; ConfigError if the variable TRUST_VARIABLE is neither 0 nor 1.
     """

@@ -54,7 +54,8 @@ _SWITCH_OR_FILE = (
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a variable, key or option of this name contains a secret."""
+    """Return whether the value of a variable, key or option called `name` is a secret, judged by the words in the
+    name."""
     if name in _NOT_SECRET or not may_name_secret(name):
         return False
     words = _words(name)
@@ -85,7 +86,7 @@ def has_one(text: str, marks: tuple[str, ...]) -> bool:
 
 
 def is_harmless(name: str, value: str) -> bool:
-    """Return whether the value under a secret's name is not a secret: `MAX_TOKENS=100`, `--sort-key loss`,
+    """Return whether `value` is not a secret although `name` is a secret's name: `MAX_TOKENS=100`, `--sort-key loss`,
     `KEY_FILE=~/.ssh/key`. Under a name of a single secret (HF_TOKEN, API_KEY) only a switch or a file is harmless. If
     the name contains a word for password or secret, nothing is."""
     upper = name.upper()
@@ -95,7 +96,8 @@ def is_harmless(name: str, value: str) -> bool:
 
 
 def _is_kept(name: str) -> bool:
-    """Return whether a secret's name means the secret itself, and not a number of secrets or information about one."""
+    """Return whether `name` names one secret itself (HF_TOKEN, API_KEY), and not a number of secrets or information
+    about one."""
     words = _words(name)
     while words[-1].isdigit() and len(words) > 1:
         words.pop()

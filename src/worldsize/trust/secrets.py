@@ -97,7 +97,8 @@ class _Masking:
         return mask_tokens_in_paths(text)
 
     def channel(self, text: str) -> str:
-        """Return a conda channel, masked. A token is also recognised in a name below an alias: t/TOKEN/NAME."""
+        """Return the text of a conda channel with secrets masked. A token is also recognised in a name below an alias:
+        t/TOKEN/NAME."""
         return re.sub(r"^(t/+)[^/?#\s]+(?=/)", r"\1" + MASK, self.text(text))
 
     def argv(self, argv: Iterable[str]) -> list[str]:
@@ -146,8 +147,8 @@ class _Masking:
         return MASK
 
     def _mask_named(self, name: str, value: str) -> str:
-        """Return the value, masked if its name is that of a secret. A reference to a variable is not a secret: `--token
-        $TOKEN`."""
+        """Return `value`, found under `name`, masked if the name is that of a secret, else with the secrets in it
+        masked. A reference to a variable is not a secret: `--token $TOKEN`."""
         if self._is_secret(name, value):
             return value if _is_reference(value) else MASK
         if value.count("=") > _NESTED:
@@ -172,14 +173,14 @@ mask_argv = _ALL.argv
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Return whether the value of a variable of this name is a secret, or contains one. Numbers, words and files under
-    a name that is only similar to a secret's are not secrets."""
+    """Return whether `value` of a variable called `name` is a secret, or contains one. Numbers, words and files under a
+    name that is only similar to a secret's are not secrets."""
     return _SPARING.value(name, value) != value
 
 
 def mask_tokens_in_paths(text: str) -> str:
-    """Return `text` with the tokens masked that conda's servers accept in the paths of addresses, and otherwise
-    unchanged."""
+    """Return `text` with the access tokens masked that conda's servers accept in the paths of URLs (/t/TOKEN/), and
+    otherwise unchanged."""
     if "://" in text and has_one(text.lower(), _TOKEN_MARKS):
         return re.sub(_ADDRESS, _without_token, text)
     return text
@@ -196,8 +197,8 @@ def mask_tree(value: Any, name: str = "", sparing: bool = False) -> Any:
 
 
 def secret_values(named: Mapping[str, str], also: Collection[str] = ()) -> list[str]:
-    """Return the values of these variables, or inputs, that are secrets: by their names, or because `also` lists them.
-    Values that are harmless, or too short to be distinguished from other text, are left out."""
+    """Return the values of variables or inputs in `named` that are secrets: by their names, or because `also` lists
+    their names. Values that are harmless, or too short to be distinguished from other text, are left out."""
     found = {name: value for name, value in named.items() if len(value) >= _DISTINCTIVE}
     return [
         value
@@ -207,14 +208,15 @@ def secret_values(named: Mapping[str, str], also: Collection[str] = ()) -> list[
 
 
 def _is_distinctive(value: str) -> bool:
-    """Return whether the value can be distinguished from other text. `HF_TOKEN: train` must not remove `train` from a
-    command."""
+    """Return whether a secret `value` can be distinguished from other text, so that it may be masked wherever it
+    occurs. `HF_TOKEN: train` must not remove `train` from a command."""
     return len(value) >= _DISTINCTIVE_WORD or re.fullmatch(SIMPLE, value) is None
 
 
 def mask_values(value: Any, secrets: Collection[str]) -> Any:
-    """Return a JSON value with these texts masked wherever they are in it, also in names. Call it before names and
-    shapes are masked: those may mask only the beginning of a value, and the rest would no longer be found."""
+    """Return the JSON value `value` with each text of `secrets` masked wherever it occurs, also in names. Call it
+    before names and shapes are masked: those may mask only the beginning of a value, and the rest would no longer be
+    found."""
     if not secrets:
         return value
     if isinstance(value, str):
@@ -229,8 +231,9 @@ def mask_values(value: Any, secrets: Collection[str]) -> Any:
 
 
 def _mask_login(scheme: str, login: str) -> str:
-    """Return the part before the last @ of an address, masked. A user name without a password is a token in a web or
-    git address. With an empty password, or with a word that means none, it is a token, too."""
+    """Return `login`, the part of a URL between the scheme and the last @ (USER:PASSWORD), masked. A user name without
+    a password is a token in a web or git address. With an empty password, or with a word that means none, it is a
+    token, too."""
     user, colon, word = login.partition(":")
     is_web = scheme.lower().rpartition("+")[2] in ("http://", "https://")
     if not colon:
@@ -240,7 +243,8 @@ def _mask_login(scheme: str, login: str) -> str:
 
 
 def _is_like_token(user: str) -> bool:
-    """Return whether a user name is actually a token, by its length or the shape of a service's tokens."""
+    """Return whether the user name in a URL is actually an access token, by its length or the shape of a service's
+    tokens."""
     return (len(user) >= _LONG_NAME and any(map(str.isdigit, user))) or _ALL.text(user) != user
 
 

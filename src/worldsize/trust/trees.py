@@ -17,8 +17,8 @@ _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_tree(path: str) -> None:
-    """Remove a directory of this user with everything in it, including read-only directories. Links are not followed.
-    Raise StorageError if it belongs to another user, OSError if it cannot be removed."""
+    """Remove the directory `path` of this user with everything in it, including read-only directories. Links are not
+    followed. Raise StorageError if it belongs to another user, OSError if it cannot be removed."""
     import shutil
 
     with Descriptor(os.open(path, _FLAGS)) as directory:
@@ -35,8 +35,8 @@ def remove_tree(path: str) -> None:
 
 
 def path_within(root: str, path: str) -> str:
-    """Return the real path of `path`, which must be below `root`. `root` is a private directory of this user, so that
-    no other user can replace the result afterwards.
+    """Return the real path of `path`, which must be below `root`, a private directory of this user, so that no other
+    user can replace the result afterwards.
 
     Raise StorageError if a link leads out of `root`, or is another user's; OSError.
     """

@@ -22,9 +22,9 @@ class Users:
         self._anybody = not options.others
 
     def caller(self, authorization: str | None, as_user: str | None) -> Account:
-        """Return the account of the caller, or of the user `as_user` for which the caller acts. Raise RequestRefused:
-        401 if credentials are missing or wrong, 403 if the caller may not use `x-ms-as-user`, or if that names no user.
-        """
+        """Return the account of the user who sends a request with the header `authorization`, or of the user `as_user`
+        for which the caller acts. Raise RequestRefused: 401 if credentials are missing or wrong, 403 if the caller may
+        not use `x-ms-as-user`, or if that names no user."""
         account = self._authenticate(authorization or "")
         if as_user is None:
             return account
@@ -53,31 +53,34 @@ class Users:
         return account
 
     def _find_account(self, name: str) -> Account | None:
-        """Return the account with this name; None if there is none. A name without a domain matches that user of any
-        domain."""
+        """Return the account of the cluster with this user name; None if there is none. A name without a domain matches
+        that user of any domain."""
         return next((account for account in self._accounts if is_same_user(account.name, name.strip())), None)
 
 
 def check_may_change(user: Account, owner: str) -> None:
-    """Raise RequestRefused if the job belongs to another user, and the user may not act as others."""
+    """Raise RequestRefused (403) if the job belongs to another user (`owner`), and `user` has no role that may act as
+    others."""
     if user.role not in _ACT_AS_OTHERS and not is_same_user(user.name, owner):
         raise RequestRefused(403, f"The job belongs to {owner}, and {user.name} may not change it.")
 
 
 def check_may_end(user: Account, owner: str) -> None:
-    """Raise RequestRefused if the job belongs to another user, and the user is no operator or administrator."""
+    """Raise RequestRefused (403) if the job belongs to another user (`owner`), and `user` is no operator or
+    administrator, who may cancel, finish and requeue all jobs."""
     if user.role not in _END_JOBS and not is_same_user(user.name, owner):
         raise RequestRefused(403, f"The job belongs to {owner}, and {user.name} may not cancel, finish or requeue it.")
 
 
 def check_administrator(user: Account) -> None:
-    """Raise RequestRefused if the user is no administrator, who alone may change the cluster."""
+    """Raise RequestRefused (403) if `user` is no administrator, who alone may change the cluster."""
     if user.role != "Administrator":
         raise RequestRefused(403, "Only administrators may do this.")
 
 
 def is_same_user(one: str, other: str) -> bool:
-    """Return whether two names mean the same user. The domain may be missing in either."""
+    """Return whether two user names mean the same user of the cluster, in any letter case. The domain may be missing in
+    either."""
     here, there = one.lower(), other.lower()
     bare = "\\" not in here or "\\" not in there
     return here == there or (bare and here.rpartition("\\")[2] == there.rpartition("\\")[2])

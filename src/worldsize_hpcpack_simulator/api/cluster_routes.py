@@ -45,7 +45,9 @@ def metric_definitions(head: HeadNode, call: Call) -> Answer:
 
 
 def metric_history(head: HeadNode, call: Call) -> Answer:
-    """Return a value for each minute of the requested time during which the simulator has run."""
+    """Answer a request for the history of a metric of the cluster: a value for each minute between `fromTime` and
+    `toTime` of the query during which the simulator has run. Raise RequestRefused if the metric is unknown or a time is
+    missing."""
     name = next((each for each, *_ in _DEFINITIONS if each.lower() == call.path["name"].lower()), None)
     if name is None:
         raise RequestRefused(404, f"There is no metric {call.path['name']}.")
@@ -88,7 +90,8 @@ def _metric_data(name: str, since: float, until: float, instances: Sequence[tupl
 
 
 def job_metrics(head: HeadNode, call: Call) -> Answer:
-    """Return the numbers of finished, canceled and failed jobs by the end of each of the last seven days."""
+    """Answer a request for the cluster's job metrics: the numbers of finished, canceled and failed jobs by the end of
+    each of the last seven days."""
     now = time.time()
     ends = [now - _WEEK + day * 86400.0 for day in range(1, 8)]
     instances = []
@@ -100,8 +103,8 @@ def job_metrics(head: HeadNode, call: Call) -> Answer:
 
 
 def node_metrics(head: HeadNode, call: Call) -> Answer:
-    """Return the requested metrics of each node, under the names in the request; none for a node that cannot be
-    reached."""
+    """Answer a request for the metrics of all nodes that the query names, under the names in the request; none for a
+    node that cannot be reached. Raise RequestRefused if a metric is missing or unknown."""
     known = {name.lower(): name for name in _NODE_METRICS}
     wanted = names_in(call.query.get("metricnames"))
     if not wanted:
@@ -149,7 +152,8 @@ def operation(head: HeadNode, call: Call) -> Answer:
 
 
 def _select_operations(head: HeadNode, call: Call) -> list[Operation]:
-    """Return the operations that match the query, the oldest first. Both times of the query are exclusive."""
+    """Return the entries of the cluster's log of operations that match the query's times and node names, the oldest
+    first. Both times of the query are exclusive."""
     tests: list[Callable[[Operation], bool]] = []
     if "fromtime" in call.query:
         since = parse_date(call.query["fromtime"])

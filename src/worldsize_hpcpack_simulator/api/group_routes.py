@@ -21,7 +21,7 @@ def read_group(head: HeadNode, call: Call) -> Answer:
 
 
 def _body_fields(body: object) -> dict[str, object]:
-    """Return the fields of the request's body by lower-case name. Raise RequestRefused if the body is no object."""
+    """Return the fields of a request's JSON body by lower-case name. Raise RequestRefused if the body is no object."""
     if not isinstance(body, dict):
         raise RequestRefused(400, "The request body is not an object.")
     return {str(name).lower(): value for name, value in body.items()}
@@ -54,8 +54,8 @@ def _check_managed(words: dict[str, object]) -> None:
 
 
 def _changeable_group(head: HeadNode, call: Call) -> str:
-    """Return the name of the group in the path. Raise RequestRefused if the cluster itself manages the group, or the
-    user is no administrator."""
+    """Return the name of the node group in the request's path. Raise RequestRefused if the cluster itself manages the
+    group, if it does not exist, or if the user is no administrator."""
     check_administrator(call.user)
     name = head.group(call)
     if head.cluster.groups[name][1]:
@@ -99,7 +99,8 @@ def _member_names(head: HeadNode, name: str) -> list[str]:
 
 
 def change_members(head: HeadNode, call: Call) -> Answer:
-    """Add nodes to a group, or remove them from it. Return its members."""
+    """Add the nodes that the request's body names to a node group, or remove them from it. Answer with the names of the
+    group's members. Raise RequestRefused if the body is not valid."""
     name, words = _changeable_group(head, call), _body_fields(call.body)
     operation, names = _text_field(words, "Operation").lower(), words.get("nodenames", [])
     if operation not in ("add", "remove"):

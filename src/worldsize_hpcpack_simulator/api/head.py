@@ -81,15 +81,16 @@ class HeadNode:
         self.operations.append(Operation(str(uuid.uuid4()), name, "Committed", operator, node, now, ((now, message),)))
 
     def job(self, call: Call) -> Job:
-        """Return the job that the path names. Raise RequestRefused (404) if there is none with this id."""
+        """Return the job whose id is in the request's path. Raise RequestRefused (404) if there is none with this
+        id."""
         number = _parse_id(call, "jobId")
         if number not in self.scheduler.jobs:
             raise RequestRefused(404, f"The job {number} does not exist.")
         return self.scheduler.jobs[number]
 
     def task(self, call: Call) -> tuple[Job, Task]:
-        """Return the job, and its task or subtask that the path names. Raise RequestRefused (404) if there is none with
-        this id."""
+        """Return the job in the request's path, and its task or subtask that the path names. Raise RequestRefused (404)
+        if there is none with this id."""
         job, number = self.job(call), _parse_id(call, "taskId")
         if number not in job.tasks:
             raise RequestRefused(404, f"The task {number} of job {job.number} does not exist.")
@@ -97,15 +98,16 @@ class HeadNode:
         return job, _find_subtask(task, call) if "subtaskId" in call.path else task
 
     def node(self, call: Call) -> SimulatedNode:
-        """Return the node that the path names. Raise RequestRefused (404) if there is none with this name."""
+        """Return the cluster's node whose name is in the request's path. Raise RequestRefused (404) if there is none
+        with this name."""
         node = self.cluster.node(call.path["name"])
         if node is None:
             raise RequestRefused(404, f"The node {call.path['name']} does not exist.")
         return node
 
     def group(self, call: Call) -> str:
-        """Return the name of the group in the path, in its own spelling. Raise RequestRefused (404) if there is none
-        with this name."""
+        """Return the name of the node group in the request's path, in the group's own spelling. Raise RequestRefused
+        (404) if there is none with this name."""
         name = call.path["name"]
         for each in self.cluster.groups:
             if each.lower() == name.lower():
@@ -134,8 +136,8 @@ def _parse_id(call: Call, name: str) -> int:
 
 
 def parse_message(body: object) -> str:
-    """Return the message in the request's body, which is a JSON string; "" for no body. Raise RequestRefused if it is
-    anything else."""
+    """Return the user's message in a request's body, which is a JSON string; "" for no body. Raise RequestRefused if
+    the body is anything else."""
     if body is None:
         return ""
     if not isinstance(body, str):

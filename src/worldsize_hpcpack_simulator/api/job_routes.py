@@ -33,8 +33,8 @@ def templates(head: HeadNode, call: Call) -> Answer:
 
 
 def list_jobs(head: HeadNode, call: Call) -> Answer:
-    """Return jobs. With `nodeNames` these are all jobs that run on those nodes, in one answer; otherwise they are
-    filtered, sorted, and split into pages."""
+    """Answer a request for the list of jobs, with the properties that the query names. With `nodeNames` these are all
+    jobs that run on those nodes, in one answer; otherwise they are filtered, sorted, and split into pages."""
     jobs = head.scheduler.jobs
     if call.query.get("nodenames"):
         there = {name.lower() for name in names_in(call.query["nodenames"])}
@@ -77,7 +77,8 @@ def sort_jobs(items: Sequence[Job], by: str, ascending: bool) -> list[Job]:
 
 
 def check_property_names(wanted: Sequence[str], example: Job | Task) -> None:
-    """Raise RequestRefused if one of the wanted properties does not exist."""
+    """Raise RequestRefused if one of the property names `wanted` does not exist for jobs or tasks, of which `example`
+    is one."""
     shown = example.to_properties()
     for name in wanted:
         if canonical_name(name, shown) is None:
@@ -103,7 +104,8 @@ def read(head: HeadNode, call: Call) -> Answer:
 
 
 def _children(head: HeadNode, job: Job, wanted: Sequence[str]) -> dict[str, str]:
-    """Return the ids of the jobs that wait for this one, if they are requested."""
+    """Return the property "ChildJobIds" with the ids of the jobs that wait for this job, if it is `wanted` or no
+    properties are named; otherwise an empty mapping."""
     if wanted and "childjobids" not in [name.lower() for name in wanted]:
         return {}
     found = [each.number for each in head.scheduler.jobs.values() if str(job.number) in each.names("ParentJobIds")]
@@ -111,7 +113,8 @@ def _children(head: HeadNode, job: Job, wanted: Sequence[str]) -> dict[str, str]
 
 
 def phase(job: Job) -> str:
-    """Return the phase of a job, which determines what may be changed: "configuring", "queued", "running", "over"."""
+    """Return the phase of a job, which determines the properties that may be changed: "configuring", "queued",
+    "running", "over"."""
     if job.state == "Configuring":
         return "configuring"
     return "queued" if job.state in verbs.WAITING else "running" if job.state == "Running" else "over"
@@ -129,7 +132,9 @@ def change(head: HeadNode, call: Call) -> Answer:
 
 
 def submit(head: HeadNode, call: Call) -> Answer:
-    """Submit a job. The body may set properties of the job, and contain its user's name and password."""
+    """Submit the job in the request's path to the scheduler. The body may set properties of the job, and contain its
+    user's name and password. Raise RequestRefused if the user may not do this, or the credentials are missing or wrong.
+    """
     job, given = head.job(call), parse_property_list(call.body)
     check_may_change(call.user, job.owner)
     password = "".join(given.pop(name) for name in list(given) if name.lower() == "password")

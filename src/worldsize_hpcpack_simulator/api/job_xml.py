@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def job_from_xml(scheduler: Scheduler, owner: str, text: str) -> Job:
-    """Create the job that the XML describes, in the state Configuring. Attributes that only the scheduler sets are
-    ignored. Raise RequestRefused if it is no job, or contains an invalid value."""
+    """Create the job that the XML `text` describes, with its tasks, in the state Configuring, and return it. Attributes
+    that only the scheduler sets are ignored. Raise RequestRefused if it is no job, or contains an invalid value."""
     from xml.etree.ElementTree import ParseError, fromstring  # nosec B405  # text of an authenticated user
 
     try:
@@ -51,7 +51,8 @@ def _parse_attributes(element: Element, table: Mapping[str, Property], what: str
 
 
 def _parse_pairs(element: Element, of: str) -> dict[str, str]:
-    """Return the names and values in `<Variable><Name>…</Name><Value>…</Value></Variable>` below the element `of`."""
+    """Return the names and values of a job's or task's variables or custom properties: those in
+    `<Variable><Name>…</Name><Value>…</Value></Variable>` below the child `of` of `element`."""
     found: dict[str, str] = {}
     for pair in (pair for inner in element if _name(inner) == of for pair in inner):
         words = {_name(word): word.text or "" for word in pair}

@@ -73,7 +73,9 @@ def read_node(head: HeadNode, call: Call) -> Answer:
 
 
 def operate_node(head: HeadNode, call: Call) -> Answer:
-    """Start an operation on a node. It is accepted at once; the node's state shows the result later."""
+    """Start the operation in the request's path (such as reboot or takeOffline) on a node. It is accepted at once
+    (202); the node's state shows the result later. Raise RequestRefused if the operation is unknown, or the user is no
+    administrator."""
     node = head.node(call)
     check_administrator(call.user)
     operation = canonical_name(call.path["operation"], OPERATIONS)

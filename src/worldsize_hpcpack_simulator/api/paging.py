@@ -31,8 +31,9 @@ class Pages:
         self._rest: OrderedDict[str, tuple[str, Sequence[tuple[int, ...]]]] = OrderedDict()
 
     def page(self, what: str, query: Mapping[str, str], keys: Callable[[], Sequence[tuple[int, ...]]]) -> Page:
-        """Return the page that the query requests, by row number (`startRow`) or by query id. `what` names the list: a
-        query id belongs to one list. Raise RequestRefused if the query id is unknown."""
+        """Return the Page of a list that the query requests, by row number (`startRow`) or by query id. `what` names
+        the list: a query id belongs to one list. `keys` computes the keys of all its rows. Raise RequestRefused if the
+        query id is unknown."""
         rows = parse_number(query, "rowsPerRead", ROWS, 1)
         if "startrow" in query:
             found = keys()
@@ -57,8 +58,8 @@ class Pages:
 
 
 def parse_number(query: Mapping[str, str], name: str, default: int, least: int) -> int:
-    """Return a number in the query; `default` if it is missing. Raise RequestRefused if it is no whole number, or below
-    `least`."""
+    """Return the whole number in a request's query parameter `name`; `default` if it is missing. Raise RequestRefused
+    if it is no whole number, or below `least`."""
     text = query.get(name.lower())
     if text is None:
         return default
@@ -73,7 +74,8 @@ def parse_number(query: Mapping[str, str], name: str, default: int, least: int) 
 
 
 def parse_flag(query: Mapping[str, str], name: str, default: bool) -> bool:
-    """Return a flag in the query; `default` if it is missing. Raise RequestRefused if it is neither true nor false."""
+    """Return the flag in a request's query parameter `name`; `default` if it is missing. Raise RequestRefused if it is
+    neither true nor false."""
     text = query.get(name.lower())
     if text is None:
         return default
@@ -83,8 +85,8 @@ def parse_flag(query: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def parse_filter(text: str | None, known: Sequence[str]) -> dict[str, str]:
-    """Parse a `$filter`: `A eq x and B eq y` results in {"A": "x", "B": "y"}. Raise RequestRefused if it is not of that
-    form, or names an unknown filter."""
+    """Parse the query parameter `$filter` of a request: `A eq x and B eq y` results in {"A": "x", "B": "y"}. `known`
+    are the names of filters. Raise RequestRefused if it is not of that form, or names an unknown filter."""
     found: dict[str, str] = {}
     names = {name.lower(): name for name in known}
     for part in re.split(r"\s+and\s+", text, flags=re.IGNORECASE) if text and text.strip() else []:
@@ -98,8 +100,8 @@ def parse_filter(text: str | None, known: Sequence[str]) -> dict[str, str]:
 
 
 def sort_by_property(items: Sequence[T], key: Callable[[T], str], ascending: bool) -> list[T]:
-    """Sort items by a property: as numbers if all of its values are numbers, else as text. Items of equal value keep
-    their order."""
+    """Return `items` sorted by the property that `key` returns: as numbers if all of its values are numbers, else as
+    text. Items of equal value keep their order."""
     values = [key(item) for item in items]
     if all(value.isascii() and value.isdigit() for value in values):
         return sorted(items, key=lambda item: int(key(item)), reverse=not ascending)

@@ -12,8 +12,8 @@ _BEAT = 0.01
 
 
 def operate(cluster: Cluster, node: SimulatedNode, operation: str) -> None:
-    """Start an operation on a node. start, stop, reboot and shutdown affect its process; bringOnline and takeOffline
-    affect whether it accepts new work, and running tasks continue."""
+    """Start one of OPERATIONS on a node of the simulated cluster. start, stop, reboot and shutdown affect the node's
+    process; bringOnline and takeOffline affect whether it accepts new work, and running tasks continue."""
     if operation == "takeOffline":
         if node.state in ("Online", "Starting"):
             node.enter_state("Draining")

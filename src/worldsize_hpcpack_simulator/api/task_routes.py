@@ -93,7 +93,8 @@ def add(head: HeadNode, call: Call) -> Answer:
 
 
 def with_sweep_type(values: dict[str, str]) -> dict[str, str]:
-    """Return `values` with the type of a sweep if the older property IsParametric is set."""
+    """Return the task properties `values` with the type ParametricSweep if the older property IsParametric is set;
+    otherwise unchanged."""
     return {**values, "Type": "ParametricSweep"} if values.get("IsParametric") == "True" else values
 
 
@@ -129,7 +130,8 @@ def finish(head: HeadNode, call: Call) -> Answer:
 
 
 def requeue(head: HeadNode, call: Call) -> Answer:
-    """Requeue a task or subtask. Only the request for a whole task may contain a message."""
+    """Requeue the task or subtask in the request's path. Only the request for a whole task may contain a message. Raise
+    RequestRefused if the user may not do this, or the task's state does not permit it."""
     job, task = head.task(call)
     if not task.instance:
         parse_message(call.body)

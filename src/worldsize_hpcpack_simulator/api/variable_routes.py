@@ -31,7 +31,8 @@ def set_custom(head: HeadNode, call: Call) -> Answer:
 
 
 def _find_item(head: HeadNode, call: Call) -> tuple[Job, Job | Task]:
-    """Return the job, and the item that the path names: the job itself or one of its tasks."""
+    """Return the job in the request's path, and the item whose variables are meant: the job itself, or one of its tasks
+    if the path names it."""
     if "taskId" in call.path:
         return head.task(call)
     job = head.job(call)
@@ -39,19 +40,22 @@ def _find_item(head: HeadNode, call: Call) -> tuple[Job, Job | Task]:
 
 
 def _select_variables(values: dict[str, str], call: Call) -> dict[str, str]:
-    """Return the variables that the query names, "" for one that does not exist; all variables if it names none."""
+    """Return those of a job's or task's environment variables `values` that the query names, "" for one that does not
+    exist; all variables if the query names none."""
     wanted = names_in(call.query.get("names"))
     return {name: values.get(name, "") for name in wanted} if wanted else values
 
 
 def _select_custom(values: dict[str, str], call: Call) -> dict[str, str]:
-    """Return the properties that the query names and that exist; all properties if it names none."""
+    """Return those of a job's or task's custom properties `values` that the query names and that exist; all properties
+    if the query names none."""
     wanted = [name.lower() for name in names_in(call.query.get("names"))]
     return {name: value for name, value in values.items() if not wanted or name.lower() in wanted}
 
 
 def _parse_variables(body: object) -> dict[str, str]:
-    """Return the variables in a request's body. Raise RequestRefused if a variable cannot have this name."""
+    """Return the environment variables in a request's body, as a mapping of name to value. Raise RequestRefused if a
+    variable cannot have this name."""
     values = parse_property_list(body)
     for name in values:
         if "=" in name:

@@ -18,13 +18,13 @@ _LARGEST = 4 << 20
 
 
 def web_app(head: HeadNode, changed: Callable[[], None], logged: Callable[[str], None]) -> ASGIApp:
-    """Return the web application. `changed` is called after each request that may have changed something, `logged` with
-    a line for each request."""
+    """Return the ASGI application that answers HPC Pack's requests with the state of `head`. `changed` is called after
+    each request that may have changed something, `logged` with a line for each request."""
     served = [route for route in ROUTES if head.options.generation in ("both", *route.generations)]
     router = Router(served, redirect_slashes=False, default=_refuse_path)
 
     async def admit(scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the body, authenticate the user, and pass the request to the router."""
+        """Read a request's body, authenticate its user, and pass the request to the router."""
         request = Request(scope, receive)
         body = await _read(request)
         user = head.users.caller(request.headers.get("authorization"), request.headers.get("x-ms-as-user"))
@@ -59,7 +59,7 @@ def _quoted_path(request: Request) -> str:
 
 
 async def _read(request: Request) -> bytes:
-    """Read the body of a request. Raise RequestRefused (413) if it is too large."""
+    """Read the body of a request, and return it. Raise RequestRefused (413) if it is too large."""
     data = bytearray()
     async for piece in request.stream():
         data += piece

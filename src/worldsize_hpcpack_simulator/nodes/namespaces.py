@@ -33,11 +33,12 @@ _DETACH = 2
 def enter_node(
     name: str, root: str, share: str, at: str, hosts: Mapping[str, str], mounted: bool, hidden: bool
 ) -> None:
-    """Move this process and its children into the node's view. `root`, an empty directory until now, becomes `/`.
+    """Move this process and its children into a simulated node's view of the machine, with `name` as its host name and
+    the addresses `hosts` by name. `root`, an empty directory until now, becomes `/`.
 
     `at` is the path of the share on the node, one level below /; it is an empty directory if the share is not
-    `mounted`. Raise OSError if the kernel or its administrator permits no namespaces. Then nothing has changed, or the
-    process must not be used any more.
+    `mounted`. With `hidden`, the share's path on the machine shows an empty directory. Raise OSError if the kernel or
+    its administrator permits no namespaces. Then nothing has changed, or the process must not be used any more.
     """
     unshare_namespaces(NEW_MOUNTS | NEW_NAME)
     mount("none", "/", "", RECURSIVE | PRIVATE)
@@ -61,7 +62,7 @@ def enter_node(
 
 
 def _change_root(root: str) -> None:
-    """Make `root` the root directory, and detach the former one."""
+    """Make `root` the root directory of this process's mount namespace, and detach the former one."""
     os.chdir(root)
     call_kernel("pivot_root", b".", b".")
     call_kernel("umount2", b".", _DETACH)
@@ -69,8 +70,8 @@ def _change_root(root: str) -> None:
 
 
 def _bind_entry(source: str, target: str) -> None:
-    """Show an entry of the machine's / at the same place of the node's /. Entries of other kinds than links,
-    directories and regular files are left out."""
+    """Show `source`, an entry of the machine's /, as `target`, at the same place of the simulated node's /. Entries of
+    other kinds than links, directories and regular files are left out."""
     mode = os.lstat(source).st_mode
     if stat.S_ISLNK(mode):
         os.symlink(os.readlink(source), target)
@@ -85,7 +86,8 @@ def _bind_entry(source: str, target: str) -> None:
 
 
 def _write_over(root: str, name: str, text: str) -> None:
-    """Mount a file with this text over a file of /etc, if there is such a file."""
+    """Mount a file with the content `text` over the file `name` of the node's /etc, if there is such a file. `root` is
+    the node's root directory."""
     path = root + "/etc/" + name
     if os.path.isfile(path):
         words = root + "/." + name

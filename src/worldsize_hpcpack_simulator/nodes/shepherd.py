@@ -36,7 +36,8 @@ class TaskOrder:
 
 
 def run_task(order: TaskOrder, line: socket.socket) -> None:
-    """Run the task to its end, and send the result on `line` as one line of JSON. Never return before the end."""
+    """Run the command line of a simulated cluster's task to its end, and send the result (exit code, output, trouble)
+    on `line` as one line of JSON. Never return before the end."""
     os.setsid()
     become_subreaper()
     try:
@@ -50,8 +51,9 @@ def run_task(order: TaskOrder, line: socket.socket) -> None:
 
 
 def _start(order: TaskOrder) -> subprocess.Popen[bytes]:
-    """Start the command line. Raise OSError, with the file's name, if the working directory or a file of a stream
-    cannot be opened."""
+    """Start the task's command line in a shell, with its working directory, variables and files of streams, and return
+    its process. Raise OSError, with the file's name, if the working directory or a file of a stream cannot be opened.
+    """
     os.chdir(order.directory)
     modes = (os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     opened: list[int] = []
@@ -75,8 +77,8 @@ def _start(order: TaskOrder) -> subprocess.Popen[bytes]:
 
 
 def _watch(process: subprocess.Popen[bytes], line: socket.socket) -> dict[str, Any]:
-    """Wait until the command line's process has ended; end it if the head node requests that. Return the exit code and
-    the output."""
+    """Wait until the task's process has ended; end it if the head node requests that on `line`. Then end all other
+    processes of the task. Return the exit code and the beginning of the output as a JSON object."""
     kept = {pipe: bytearray() for pipe in (process.stdout, process.stderr) if pipe is not None}
     deadline: float | None = None
     end = os.pidfd_open(process.pid)
@@ -104,8 +106,9 @@ def _watch(process: subprocess.Popen[bytes], line: socket.socket) -> dict[str, A
 
 
 def _begin_grace(line: socket.socket, deadline: float | None) -> float:
-    """Send INT to all processes of the task, as HPC Pack's agent does, if there is a grace period. Return the time at
-    which they are killed."""
+    """Read the grace period in the request to end the task from `line`. Send INT to all processes of the task, as HPC
+    Pack's agent does, if there is a grace period. Return the time at which they are killed, not later than a former
+    `deadline`."""
     words = line.recv(4096)
     grace = float(words.split(b"\n")[-2]) if words.endswith(b"\n") else 0.0
     if grace > 0:
@@ -117,7 +120,8 @@ def _begin_grace(line: socket.socket, deadline: float | None) -> float:
 
 
 def _read_output(pipe: Any, kept: Mapping[Any, bytearray]) -> bool:
-    """Read the available output, and keep its beginning. Return whether there may be more later."""
+    """Read the available output of a task from `pipe`, and keep its beginning in `kept`. Return whether there may be
+    more later."""
     while True:
         try:
             data = os.read(pipe.fileno(), 65536)
@@ -129,8 +133,8 @@ def _read_output(pipe: Any, kept: Mapping[Any, bytearray]) -> bool:
 
 
 def end_all(main: subprocess.Popen[bytes] | None = None) -> None:
-    """Kill all processes below this one, including those that have left their session or group. The exit code of `main`
-    is not lost."""
+    """Kill all processes below this process, including those that have left their session or group, until none is left.
+    The exit code of the child `main` is not lost."""
     while True:
         living = [pid for pid in trees(children()) if main is None or pid != main.pid or main.poll() is None]
         if not living:
@@ -139,8 +143,8 @@ def end_all(main: subprocess.Popen[bytes] | None = None) -> None:
 
 
 def kill(pids: Iterable[int], spared: int | None = None) -> None:
-    """Kill the processes. Reap those that are children of this process, except `spared`, and give the others time to
-    become its children."""
+    """Kill the processes `pids` with SIGKILL. Reap those that are children of this process, except `spared`, and give
+    the others time to become its children."""
     doomed = list(pids)
     for pid in doomed:
         _signal(pid, signal.SIGKILL)

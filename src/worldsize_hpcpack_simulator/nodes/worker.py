@@ -42,7 +42,8 @@ class NodeWorker:
         self.head.sendall(json.dumps(words).encode() + b"\n")
 
     def serve(self) -> None:
-        """Handle orders and the ends of tasks until the head node's socket is closed."""
+        """Handle the head node's orders (to start and end tasks) and the ends of tasks until the head node's socket is
+        closed."""
         self.selector.register(self.head, selectors.EVENT_READ, "")
         while True:
             for key, _ in self.selector.select():
@@ -80,7 +81,7 @@ class NodeWorker:
         order.environ["CCP_MPI_HOSTFILE"] = path
 
     def _run_shepherd(self, order: TaskOrder, line: socket.socket) -> NoReturn:
-        """Run the shepherd of a task in the forked process, and exit at its end."""
+        """Run the shepherd of a task in the forked process, which sends the result on `line`, and exit at its end."""
         try:
             self.selector.close()
             self.head.close()
@@ -95,8 +96,8 @@ class NodeWorker:
             os._exit(0)
 
     def _handle_end(self, key: str) -> None:
-        """Read the result of a task from its shepherd, and send it to the head node. If the shepherd died without a
-        result, kill the task's processes, which are then below this one."""
+        """Read the result of the task `key` from its shepherd, and send it to the head node. If the shepherd died
+        without a result, kill the task's processes, which are then below this one."""
         line = self.tasks[key]
         said = line.recv(_CHUNK)
         while said and not said.endswith(b"\n"):
@@ -120,7 +121,7 @@ class NodeWorker:
 
 
 def _clean_up_and_exit(node: NodeWorker) -> NoReturn:
-    """End all processes of the node, remove its files, and exit."""
+    """End all processes of the simulated node, remove its files, and exit this process."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     end_all()
     shutil.rmtree(node.home, ignore_errors=True)
@@ -138,7 +139,8 @@ def _stop(number: int, frame: object) -> None:
 
 
 def main(text: str) -> NoReturn:
-    """Run a node. `text` is JSON with the keys name, folder, share, at, hosts, isolated, mounted, hidden."""
+    """Run a simulated node in this process until the head node closes its socket, or TERM; then exit. `text` is a JSON
+    object with the keys name, folder, share, at, hosts, isolated, mounted, hidden."""
     words = json.loads(text)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _stop)

@@ -83,8 +83,8 @@ class Cluster:
         self._name_nodes()
 
     def _name_nodes(self) -> None:
-        """Create the nodes. With namespaces they have host names; otherwise their names are addresses, which every
-        program can reach without a resolver."""
+        """Create the objects of the cluster's nodes, which are not started. With namespaces they have host names;
+        otherwise their names are addresses, which every program can reach without a resolver."""
         self.nodes = {}
         for number in range(1, self.options.nodes + 1):
             name = f"cn{number:02d}" if self.isolated else f"127.0.0.{number + 1}"
@@ -97,12 +97,12 @@ class Cluster:
         return os.path.join(self.folder, self.options.at.strip("/"))
 
     def node(self, name: str) -> SimulatedNode | None:
-        """Return the node with this name, in any letter case; None if there is none."""
+        """Return the cluster's node with this name, in any letter case; None if there is none."""
         return next((node for node in self.nodes.values() if node.name.lower() == name.lower()), None)
 
     async def start(self) -> None:
-        """Start all nodes, and wait until they are online. They have no namespaces if the first node cannot have
-        them."""
+        """Start the processes of all nodes, and wait until the nodes are online. They have no namespaces if the first
+        node cannot have them."""
         first = next(iter(self.nodes.values()))
         try:
             await self.switch_on(first)
@@ -118,7 +118,7 @@ class Cluster:
             node.enter_state("Online")
 
     async def switch_on(self, node: SimulatedNode) -> None:
-        """Start the node's process, and wait until it reports that it is ready. Raise NodeRefused if it cannot have
+        """Start the process of a node, and wait until it reports that it is ready. Raise NodeRefused if it cannot have
         namespaces."""
         ours, theirs = socket.socketpair()
         with theirs:
@@ -141,7 +141,7 @@ class Cluster:
         self.run_in_background(self._read(node, reader))
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start work that continues while requests are answered. `stop` waits for it."""
+        """Start the coroutine `work` as a task that continues while requests are answered. `stop` waits for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -194,7 +194,7 @@ async def _read_line(reader: asyncio.StreamReader) -> bytes:
 
 
 def _source_directory() -> str:
-    """Return the directory that contains this package."""
+    """Return the directory from which Python imports the package of the simulator."""
     path = os.path.abspath(__file__)
     for _ in range(3):
         path = os.path.dirname(path)

@@ -9,7 +9,7 @@ from worldsize_hpcpack_simulator.scheduler.jobs import LIVE, Job, Task
 
 
 def take_cores(job: Job, rooms: Sequence[placement.NodeCapacity]) -> None:
-    """Give the job further free cores, up to its maximum."""
+    """Allocate further free cores of the nodes `rooms` to the running job, up to its maximum."""
     more = placement.allocate(job, rooms) or {}
     for name, cores in more.items():
         job.held[name] = max(cores, job.held.get(name, 0))
@@ -17,7 +17,8 @@ def take_cores(job: Job, rooms: Sequence[placement.NodeCapacity]) -> None:
 
 
 def release_cores(job: Job) -> None:
-    """Release the cores that no task of the job will need again, so that other jobs can get them."""
+    """Release the running job's cores on nodes where none of its tasks runs, so that other jobs can get them, if no
+    task of the job waits and the job may shrink."""
     waits = any(task.state in ("Queued", "Configuring") for task in job.runnable_tasks())
     if job.flag("CanShrink") and not job.flag("RunUntilCanceled") and not waits:
         used = cores_in_use(job)
@@ -25,7 +26,8 @@ def release_cores(job: Job) -> None:
 
 
 def dispatch(job: Job, ready: Sequence[Task], rooms: Sequence[placement.NodeCapacity]) -> None:
-    """Dispatch the ready tasks that fit into the job's free cores. Tasks that require certain nodes come first."""
+    """Assign cores to those of the `ready` tasks that fit into the job's free cores, and make them enter the state
+    Dispatching. Tasks that require certain nodes come first."""
     named, used = {room.name: room for room in rooms}, cores_in_use(job)
     for task in sorted(ready, key=lambda task: not task.value("RequiredNodes")):
         free = {name: cores - used.get(name, 0) for name, cores in job.held.items() if named[name].up}
@@ -38,7 +40,7 @@ def dispatch(job: Job, ready: Sequence[Task], rooms: Sequence[placement.NodeCapa
 
 
 def cores_in_use(job: Job) -> dict[str, int]:
-    """Return the cores of each node that the job's tasks use now."""
+    """Return a mapping of each node's name to the number of its cores that the job's tasks use now."""
     used: dict[str, int] = {}
     for task in job.runnable_tasks():
         if task.state in (*LIVE, "Finishing"):
@@ -48,6 +50,6 @@ def cores_in_use(job: Job) -> dict[str, int]:
 
 
 def may_start(task: Task, job: Job) -> bool:
-    """Return whether all tasks on whose names the task depends have finished."""
+    """Return whether all tasks of the job that `task` names in its property DependsOn have finished."""
     names = {name.lower() for name in task.names("DependsOn")}
     return all(other.state == "Finished" for other in job.tasks.values() if other.value("Name").lower() in names)

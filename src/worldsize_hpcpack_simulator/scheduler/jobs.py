@@ -39,7 +39,7 @@ class WorkItem:
         return self.values.get(name) or self.table[name].default
 
     def amount(self, name: str) -> int:
-        """Return the value of a property as a number; 0 if it is not set."""
+        """Return the value of the job's or task's property `name` as a number; 0 if it is not set."""
         return int(self.value(name) or 0)
 
     def flag(self, name: str) -> bool:
@@ -61,7 +61,8 @@ class WorkItem:
         self.changed = time.time()
 
     def enter_state(self, state: str, message: str = "") -> None:
-        """Enter a state, and record the time. `message` is the reason, and replaces the former message."""
+        """Make the job or task enter a state, and record the time. `message` is the reason, and replaces the former
+        message unless it is ""."""
         self.previous, self.state = self.state, state
         self.since = time.monotonic()
         self.touch()
@@ -75,7 +76,8 @@ class WorkItem:
             self.ended = self.changed
 
     def renew(self) -> None:
-        """Reset the message, times and nodes of the last run."""
+        """Reset the message, the start and end times and the nodes of the job's or task's last run, before it runs
+        again."""
         self.message = ""
         self.started = self.ended = None
         self.nodes = []
@@ -139,7 +141,7 @@ class Task(WorkItem):
         self.exit_code, self.output, self.place, self.ending, self.dismissed = None, "", {}, "", False
 
     def to_properties(self) -> dict[str, str]:
-        """Return all properties, "" for those without a value yet."""
+        """Return all properties of the task by name, as the API sends them, "" for those without a value yet."""
         own = {
             "TaskId": self.key,
             "ParentJobId": str(self.job),
@@ -176,7 +178,7 @@ class Job(WorkItem):
         return task
 
     def runnable_tasks(self) -> Iterator[Task]:
-        """Yield the tasks that run themselves: basic tasks and subtasks."""
+        """Yield the tasks of the job that run themselves: basic tasks, and the subtasks of sweeps."""
         for task in self.tasks.values():
             if task.is_sweep:
                 yield from task.subtasks.values()
@@ -188,8 +190,8 @@ class Job(WorkItem):
         self.pending = self.ending = ""
 
     def to_properties(self) -> dict[str, str]:
-        """Return all properties, "" for those without a value yet. Values that depend on other jobs, which only the
-        head node knows, are left empty."""
+        """Return all properties of the job by name, as the API sends them, "" for those without a value yet. Values
+        that depend on other jobs, which only the head node knows, are left empty."""
         own = {
             "Id": str(self.number),
             "PendingReason": self.pending,
@@ -207,7 +209,8 @@ class Job(WorkItem):
 
 
 def select_properties(item: Job | Task, wanted: list[str]) -> dict[str, str]:
-    """Return the wanted properties in the requested order, under their own names; all properties if none is wanted."""
+    """Return the properties of a job or task that `wanted` names (in any letter case), in that order, under their own
+    names; all properties if none is wanted."""
     shown = item.to_properties()
     names = [canonical_name(name, shown) for name in wanted] or list(shown)
     return {name: shown[name] for name in names if name is not None}

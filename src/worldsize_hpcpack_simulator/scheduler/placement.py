@@ -22,7 +22,7 @@ class NodeCapacity(NamedTuple):
     groups: tuple[str, ...] = ()
 
     def unit(self, kind: str) -> int:
-        """Return the number of cores in one unit of this kind."""
+        """Return the number of the node's cores in one unit of this kind: "Core", "Socket", "Node" or "GPU"."""
         if kind == "Node":
             return self.cores
         if kind == "Socket":
@@ -30,21 +30,22 @@ class NodeCapacity(NamedTuple):
         return max(1, self.cores // self.gpus) if kind == "GPU" and self.gpus else 1
 
     def units(self, kind: str, cores: int) -> int:
-        """Return the number of units of this kind in that number of the node's cores."""
+        """Return the number of units of this kind ("Core", "Socket", "Node", "GPU") in `cores` cores of the node."""
         if kind == "GPU" and not self.gpus:
             return 0
         return cores // self.unit(kind)
 
 
 def unit_limits(item: Job | Task, kind: str) -> tuple[int, int]:
-    """Return the smallest and the largest number of units that the job or task requests."""
+    """Return the smallest and the largest number of units (`kind`: "Core", "Socket", "Node", "GPU") that the job or
+    task requests with its Min and Max properties, at least 1."""
     least, most = item.amount("Min" + UNIT_LIMITS[kind]), item.amount("Max" + UNIT_LIMITS[kind])
     return max(1, least), max(1, least, most)
 
 
 def job_limits(job: Job) -> tuple[int, int]:
-    """Return the smallest and the largest number of units of the job's kind. They are computed from its tasks if the
-    job leaves that to the scheduler."""
+    """Return the smallest and the largest number of units that a job needs, in units of its UnitType. They are computed
+    from its tasks if the job leaves that to the scheduler."""
     kind = job.value("UnitType")
     least, most = unit_limits(job, kind)
     sizes = [unit_limits(task, kind) for task in job.runnable_tasks()] or [(1, 1)]
@@ -56,7 +57,7 @@ def job_limits(job: Job) -> tuple[int, int]:
 
 
 def eligible_nodes(job: Job, rooms: Sequence[NodeCapacity]) -> list[NodeCapacity]:
-    """Return the nodes that the job may use, up or not: requested, in its groups, and not excluded."""
+    """Return those of the nodes `rooms` that the job may use, up or not: requested, in its groups, and not excluded."""
     requested = {name.lower() for name in job.names("RequestedNodes")}
     excluded = {name.lower() for name in job.names("ExcludedNodes")}
     groups = {name.lower() for name in job.names("NodeGroups")}
@@ -71,8 +72,8 @@ def eligible_nodes(job: Job, rooms: Sequence[NodeCapacity]) -> list[NodeCapacity
 
 
 def required_units(job: Job, tasks: Sequence[Task]) -> dict[str, int]:
-    """Return the units on each node that tasks require by the node's name, in lower case. Tasks that require the same
-    node may run one after the other."""
+    """Return a mapping of node name, in lower case, to the number of units that `tasks` require on that node by its
+    name. Tasks that require the same node may run one after the other."""
     needs: dict[str, int] = {}
     for task in tasks:
         names = [name.lower() for name in task.names("RequiredNodes")]
@@ -83,8 +84,8 @@ def required_units(job: Job, tasks: Sequence[Task]) -> dict[str, int]:
 
 
 def allocate(job: Job, rooms: Sequence[NodeCapacity]) -> dict[str, int] | None:
-    """Return the cores of each node that the job gets now; None if too few are free. Cores that it already has count as
-    free."""
+    """Return a mapping of node name to the number of cores that the job gets now; None if too few are free. Cores that
+    the job already has count as free."""
     kind, exclusive = job.value("UnitType"), job.flag("IsExclusive")
     least, most = job_limits(job)
     needs = required_units(job, [task for task in job.runnable_tasks() if not task.is_over])
@@ -107,7 +108,7 @@ def allocate(job: Job, rooms: Sequence[NodeCapacity]) -> dict[str, int] | None:
 
 
 def impossible_reason(job: Job, rooms: Sequence[NodeCapacity]) -> str:
-    """Return why this cluster can never run the job; "" if it can."""
+    """Return the reason why a cluster with the nodes `rooms` can never run the job; "" if it can."""
     known = {room.name.lower() for room in rooms}
     wanted = [
         *job.names("RequestedNodes"),
@@ -139,7 +140,8 @@ def _unit_words(kind: str, count: int) -> str:
 def allocate_task(
     task: Task, job: Job, rooms: Mapping[str, NodeCapacity], free: Mapping[str, int]
 ) -> dict[str, int] | None:
-    """Return the cores of each node that a task gets from those of its job; None if too few of them are `free`."""
+    """Return a mapping of node name to the number of cores that a task gets from the `free` cores of its job; None if
+    too few of them are free."""
     kind = job.value("UnitType")
     least, most = unit_limits(task, kind)
     named = [name.lower() for name in task.names("RequiredNodes")]

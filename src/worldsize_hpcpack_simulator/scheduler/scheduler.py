@@ -32,7 +32,8 @@ class Scheduler(TaskRunner):
         return job
 
     def step(self) -> bool:
-        """Advance every job. Return whether another step will be due soon, even if nothing else happens."""
+        """Advance every active job as far as possible now. Return whether another step will be due soon, even if
+        nothing else happens."""
         for job in sorted(
             self.active.values(), key=_queue_position
         ):  # the first job of the queue gets what others release now
@@ -45,12 +46,12 @@ class Scheduler(TaskRunner):
         return any(_is_changing(job) for job in self.active.values())
 
     def is_busy(self, node: SimulatedNode) -> bool:
-        """Return whether tasks run on the node."""
+        """Return whether a task of any job runs on the node."""
         tasks = (task for job in self.active.values() for task in job.runnable_tasks())
         return any(node.name in task.nodes and task.state in LIVE for task in tasks)
 
     def node_capacities(self) -> list[placement.NodeCapacity]:
-        """Return the capacities of all nodes, with the number of cores that no job has."""
+        """Return the NodeCapacity of each node of the cluster, with the number of cores that no job has."""
         held = [job.held for job in self.active.values()]
         return [node.capacity(sum(each.get(node.name, 0) for each in held)) for node in self.cluster.nodes.values()]
 
@@ -73,7 +74,8 @@ class Scheduler(TaskRunner):
             self._close(job)
 
     def _advance_tasks(self, job: Job) -> None:
-        """Advance the job's tasks through states that they only pass through."""
+        """Advance the tasks of the job that are in states that they only pass through (Finishing, Configuring,
+        Dispatching) to the next state, and update the states of sweeps."""
         for task in job.runnable_tasks():
             if not self._is_due(task):
                 continue
@@ -105,8 +107,8 @@ class Scheduler(TaskRunner):
         job.enter_state("Failed", why)
 
     def _begin(self, job: Job) -> None:
-        """Start the job if all that it needs at least is free. A requeued job fails if it no longer fits the
-        cluster."""
+        """Make a queued job Running if the minimum of cores that it needs is free; otherwise record the reason why it
+        waits. A requeued job fails if it no longer fits the cluster."""
         why = find_problem(job, self.node_capacities(), self.jobs) if job.requeues else ""
         if why:
             self.end_job(job, "Failed", why)
@@ -156,7 +158,8 @@ class Scheduler(TaskRunner):
             job.enter_state("Finishing", _failure_message(failed[0]) if failed else "")
 
     def end_job(self, job: Job, state: str, message: str, forced: bool = False) -> None:
-        """End all tasks of the job. It enters `state` when they have ended. If that is Queued, it runs again."""
+        """End all tasks of the job; `forced` means without grace. The job enters `state` when they have ended. If that
+        is Queued, it runs again."""
         job.ending = state
         word = "Finished" if state == "Finished" else "Failed"
         for task in job.runnable_tasks():
@@ -175,8 +178,8 @@ class Scheduler(TaskRunner):
                 job.enter_state(job.ending)
 
     def requeue(self, job: Job) -> None:
-        """Requeue the job. Tasks that have finished, or that were canceled before they ran, are unchanged; all others
-        run again."""
+        """Make an ended job Queued again. Its tasks that have finished, or that were canceled before they ran, are
+        unchanged; all others run again."""
         for task in dict.fromkeys([*job.tasks.values(), *job.runnable_tasks()]):
             if task.state != "Finished" and not task.dismissed:
                 task.requeues += 1

@@ -11,7 +11,8 @@ _SWEPT = ("CommandLine", "WorkDirectory", "StdInFilePath", "StdOutFilePath", "St
 
 
 def indices(task: Task) -> Iterator[int]:
-    """Yield the values of the sweep, at most `MOST`."""
+    """Yield the values of the parametric sweep `task`, from StartValue to EndValue by IncrementValue, at most
+    `MOST`."""
     start, end, by = task.amount("StartValue"), task.amount("EndValue"), task.amount("IncrementValue")
     if by and (end - start) * by >= 0:
         yield from range(start, end + (1 if by > 0 else -1), by)[:MOST]
@@ -23,7 +24,8 @@ def step_count(task: Task) -> int:
 
 
 def expand_sweeps(job: Job) -> None:
-    """Create the subtasks of every sweep of the job that has none."""
+    """Create the subtasks, one for each value, of every parametric sweep of the job that has none, in the state
+    Queued."""
     for task in job.tasks.values():
         if task.is_sweep and not task.subtasks:
             for number, index in enumerate(indices(task), 1):
@@ -34,7 +36,8 @@ def expand_sweeps(job: Job) -> None:
 
 
 def _subtask_values(task: Task, index: int) -> dict[str, str]:
-    """Return the properties of a subtask. Each `*` is replaced by the value; several in a row add leading zeros."""
+    """Return the properties of the subtask of a parametric sweep for the value `index`. Each `*` in the command line,
+    directory and file paths is replaced by the value; several in a row add leading zeros."""
     values = dict(task.values)
     for name in _SWEPT:
         if name in values:
@@ -52,7 +55,8 @@ def with_index(text: str, index: int) -> str:
 
 
 def update_master(task: Task) -> None:
-    """Compute the state of a sweep's master task from the states of its subtasks."""
+    """Set the state of a parametric sweep's master task from the states of its subtasks. A master task that has ended,
+    or has no subtasks, is unchanged."""
     states = [each.state for each in task.subtasks.values()]
     if task.is_over or not states:
         return

@@ -10,7 +10,8 @@ from worldsize_hpcpack_simulator.scheduler.jobs import Job, Task
 
 
 def start_order(task: Task, job: Job, cluster: Cluster) -> dict[str, object]:
-    """Return the fields of the order `start` for a node."""
+    """Return the fields of the order `start`, with which the head node makes the task's first node start the task's
+    command line."""
     home = os.path.join(cluster.folder, task.nodes[0], "home")
     directory = os.path.join(home, task.value("WorkDirectory"))
     return {
@@ -31,14 +32,15 @@ def start_order(task: Task, job: Job, cluster: Cluster) -> dict[str, object]:
 
 
 def _address_variable(task: Task, cluster: Cluster) -> dict[str, str]:
-    """Return the variable with the address of the task's first node. On a real cluster the node's name determines it;
-    here all addresses belong to this machine, and agents would not count them as addresses of a node."""
+    """Return the variable WORLDSIZE_ADDRESS with the address of the task's first node; no variable without namespaces.
+    On a real cluster the node's name determines the address; here all addresses belong to this machine, and agents
+    would not count them as addresses of a node."""
     return {"WORLDSIZE_ADDRESS": cluster.nodes[task.nodes[0]].address} if cluster.isolated else {}
 
 
 def task_environment(task: Task, job: Job, home: str) -> dict[str, str]:
-    """Return a clean environment with the job's variables, the task's variables, and those that HPC Pack is known to
-    set."""
+    """Return the environment variables of a task's command line: a clean environment with `home` as HOME, the job's
+    variables, the task's variables, and those that HPC Pack is known to set."""
     cores = "".join(f" {name} {count}" for name, count in task.place.items())
     plain = {
         "PATH": "{}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".format(

@@ -25,12 +25,14 @@ class TaskRunner:
         cluster.on_message, cluster.on_lost = self.handle_message, self.handle_lost_node
 
     def start(self, task: Task, job: Job) -> None:
-        """Start the task on the first of its nodes. Its other nodes are reserved for it."""
+        """Make the task Running, and order the first of its nodes to start its command line. Its other nodes are
+        reserved for it."""
         task.enter_state("Running")
         self.cluster.nodes[task.nodes[0]].send_order(**start_order(task, job, self.cluster))
 
     def handle_message(self, node: SimulatedNode, words: Mapping[str, Any]) -> None:
-        """Handle a node's message that a task's processes have ended."""
+        """Handle the message `words` of a node that a task's processes have ended: record the exit code and output, and
+        make the task end. A message about a task that has ended already is ignored."""
         task = self._find_running(words["key"])
         if task is not None:
             task.exit_code, task.output = words["code"], words["output"]
@@ -38,7 +40,7 @@ class TaskRunner:
             self.changed()
 
     def _find_running(self, order: str) -> Task | None:
-        """Return the task that was started by this order; None if it has ended or was started again since."""
+        """Return the live task whose order key is `order`; None if the task has ended or was started again since."""
         job = self.jobs.get(int(order.partition(".")[0]))
         tasks = (
             (task for task in job.runnable_tasks() if task.order == order and task.state in LIVE) if job else iter(())
@@ -56,7 +58,8 @@ class TaskRunner:
             end_run(task, "Failed", f"The command of the task exited with code {task.exit_code}.")
 
     def handle_lost_node(self, node: SimulatedNode) -> None:
-        """Handle the loss of a node: its tasks fail, or run again if they are rerunnable."""
+        """Handle the end of a node's process: tasks on the node fail, or run again if they are rerunnable, and jobs
+        lose its cores."""
         if node.state != "Offline":
             node.health = "Error"
         for job in self.active.values():
@@ -81,8 +84,8 @@ class TaskRunner:
             end_run(task, "Failed", why)
 
     def end_task(self, task: Task, state: str, message: str, forced: bool = False) -> None:
-        """End a task. It enters `state` once its processes have ended. A task without processes ends at once, as
-        Canceled if `state` is Failed."""
+        """End a task; `forced` means without grace. It enters `state` once its processes have ended. A task without
+        processes ends at once, as Canceled if `state` is Failed."""
         if task.state in ("Running", "Canceling"):
             if not task.ending:
                 task.ending = state
@@ -96,12 +99,12 @@ class TaskRunner:
 
 
 def end_run(task: Task, state: str, message: str = "") -> None:
-    """Make the task enter Finishing, after which it enters `state`."""
+    """Make a task whose processes have ended enter the state Finishing, after which it enters `state`."""
     task.ending = state
     task.enter_state("Finishing", message)
 
 
 def _success_codes(task: Task) -> set[int]:
-    """Return the exit codes of the task that count as success."""
+    """Return the exit codes that count as success of the task: those in its property ValidExitCodes, else 0."""
     words = task.value("ValidExitCodes").replace(",", " ").split()
     return {int(word) for word in words if word.lstrip("-").isdigit()} or {0}

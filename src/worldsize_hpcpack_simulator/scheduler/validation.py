@@ -13,7 +13,8 @@ TEMPLATES = ("Default",)
 
 
 def find_problem(job: Job, rooms: Sequence[placement.NodeCapacity], jobs: Container[int]) -> str:
-    """Return why the job cannot run, in words for its owner; "" if there is no problem."""
+    """Return the reason why the submitted job cannot run on the nodes `rooms`, in words for its owner; "" if there is
+    no problem. `jobs` contains the ids of all jobs, for the check of its parents."""
     kind = UNIT_LIMITS[job.value("UnitType")]
     if job.value("JobTemplate") not in TEMPLATES:
         return f"There is no job template {job.value('JobTemplate')}."

@@ -12,7 +12,8 @@ _ENDABLE = (*WAITING, "Running")
 
 
 def submit(scheduler: Scheduler, job: Job) -> None:
-    """Submit a job that is configured, or an ended job with requeued tasks. It is validated later."""
+    """Make a job that is configured, or an ended job with requeued tasks, enter the state Submitted; the scheduler
+    validates it later. Raise RequestRefused if the job is in another state."""
     again = job.state in ("Failed", "Canceled") and any(task.state == "Configuring" for task in job.runnable_tasks())
     if job.state != "Configuring" and not again:
         raise _wrong_state_error("submitted", f"job {job.number}", job.state)
@@ -40,7 +41,8 @@ def finish_job(scheduler: Scheduler, job: Job, message: str) -> None:
 
 
 def requeue_job(scheduler: Scheduler, job: Job) -> None:
-    """Requeue the job, as `Scheduler.requeue`. A running job is stopped first."""
+    """Requeue a failed, canceled or running job, as `Scheduler.requeue`. A running job is stopped first. Raise
+    RequestRefused if the job is in another state."""
     if job.state == "Running":
         scheduler.end_job(job, "Queued", "The job was requeued.")
     elif job.state in ("Failed", "Canceled"):
@@ -50,7 +52,8 @@ def requeue_job(scheduler: Scheduler, job: Job) -> None:
 
 
 def cancel_task(scheduler: Scheduler, task: Task, message: str, forced: bool) -> None:
-    """Cancel a task. Its running parts fail. The others are canceled, and stay so when the job is requeued."""
+    """Cancel a task, or all subtasks of a sweep. Those that run fail. The others are canceled, and stay so when the job
+    is requeued. Raise RequestRefused if the task has ended."""
     if task.is_over or task.state == "Finishing":
         raise _wrong_state_error("canceled", f"task {task.key}", task.state)
     for each in task.subtasks.values() if task.is_sweep else [task]:
@@ -68,8 +71,9 @@ def finish_task(scheduler: Scheduler, task: Task, message: str) -> None:
 
 
 def requeue_task(task: Task, master: Task) -> None:
-    """Make a task configured again. It is queued when its job is submitted again, or soon if its job still runs.
-    `master` is the task itself, or the sweep to which it belongs."""
+    """Make an ended or queued task enter the state Configuring again. It is queued when its job is submitted again, or
+    soon if its job still runs. `master` is the task itself, or the sweep to which it belongs. Raise RequestRefused if
+    the task is in another state."""
     if task.state not in ("Failed", "Canceled", "Queued"):
         raise _wrong_state_error("requeued", f"task {task.key}", task.state)
     for each in (task, *task.subtasks.values()):

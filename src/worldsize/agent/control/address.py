@@ -17,7 +17,8 @@ _TEST_NET_ADDRESS = "192.0.2.1"
 
 
 def own_address() -> str:
-    """Return the address that this host's name resolves to, or else the address of its default route.
+    """Return the IPv4 address of this host that other nodes can connect to: the first that its host name resolves to,
+    or else the address of its default route.
 
     Raise RendezvousError if only the loopback address is known, because the other nodes could not reach a head there.
     """

@@ -84,7 +84,8 @@ class HeadChannel:
         selector.register(listener, selectors.EVENT_READ, self._accept)
 
     def send(self, kind: str, **fields: Any) -> None:
-        """Send a message to all nodes. It is encoded once for all of them."""
+        """Send a message of this kind, with `fields`, from the head's agent to the agents of all connected nodes. The
+        message is encoded once for all of them."""
         self._unproven.clear()
         message = encode(kind, fields)
         for link in self._links.values():
@@ -96,23 +97,25 @@ class HeadChannel:
             self._links[node_rank].send(kind, **fields)
 
     def prepare_for(self, node_rank: int, kind: str, **fields: Any) -> None:
-        """Queue a message for a node. It is sent together with the next message to the node."""
+        """Queue a message of this kind for the agent of node `node_rank`. It is sent together with the next message to
+        the node. Do nothing if the node is not connected."""
         if node_rank in self._links:
             self._links[node_rank].prepare(kind, **fields)
 
     def take(self) -> list[NodeMessage]:
-        """Return the messages that the nodes have sent since the last call, including their greetings."""
+        """Return the messages that the head's agent has received from the other nodes since the last call, each with
+        its node's rank, including the greetings of new nodes. First handle the timeouts of connections."""
         self._handle_timeouts()
         news, self._news = self._news, []
         return news
 
     def silent_nodes(self, seconds: float) -> list[int]:
-        """Return the ranks of the connected nodes that have sent nothing for `seconds`."""
+        """Return the ranks of the connected nodes whose agents have sent nothing to the head for `seconds`."""
         before = self._clock() - seconds
         return [node_rank for node_rank, link in self._links.items() if link.heard < before]
 
     def reset_silence(self) -> None:
-        """Restart the measurement of all nodes' silence from now."""
+        """Set the time at which the head last received bytes to now, for every connected node."""
         for link in self._links.values():
             link.heard = self._clock()
 
@@ -137,7 +140,9 @@ class HeadChannel:
             self._listener.close()
 
     def _accept(self) -> None:
-        """Accept a few connections, however many wait, so that ranks and nodes are served between two calls."""
+        """Accept a limited number of waiting connections of other agents to the head, so that ranks and nodes are
+        served between two calls. Pause accepting after a lack of file descriptors or memory. Drop the oldest unproved
+        connection if there are too many."""
         for _ in range(_AT_ONCE):
             try:
                 connection, _ = self._listener.accept()
@@ -157,9 +162,9 @@ class HeadChannel:
                 self._dismiss(oldest)
 
     def _handle_timeouts(self) -> None:
-        """Welcome the nodes that have waited for `patience` seconds. Dismiss the unproved connections that sent no
-        greeting in time, and accept connections again some time after a lack of descriptors. Once all nodes have
-        joined, do not accept connections again, but stop listening."""
+        """Send a welcome to each node whose greeting was not answered for `patience` seconds. Close the unproved
+        connections that sent no greeting in time, and accept connections again some time after a lack of descriptors.
+        Once all nodes have joined, do not accept connections again, but stop listening."""
         now = self._clock()
         while self._unproven and now - next(iter(self._unproven.values())) >= self._patience:
             self.send_to(next(iter(self._unproven)), WELCOME)
@@ -173,8 +178,9 @@ class HeadChannel:
             self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def _read_greeting(self, link: Link) -> None:
-        """Read the bytes that an unproved connection has sent. Do nothing for a connection that was dismissed after the
-        selector saw its bytes. Invalid bytes close only their own connection."""
+        """Read the bytes that an unproved connection to the head has sent, and admit its node if they are a valid
+        greeting. Do nothing for a connection that was dismissed after the selector saw its bytes. Invalid bytes close
+        only their own connection."""
         if link not in self._strangers:
             return
         try:
@@ -258,8 +264,8 @@ class MemberChannel:
         return str(self._link.connection.getsockname()[0])
 
     def connect(self, timeout: float) -> bool:
-        """Open a connection to the head if none is open. Return whether a new connection was opened, on which this side
-        must send its greeting.
+        """Open this node's connection to the head's agent if none is open. Return whether a new connection was opened,
+        on which this side must send its greeting.
 
         If the other side of an open connection has not proved within GREETING seconds that it is the head, the
         connection is closed, and the next call opens another. Call this only until `connected` is true. `trouble`

@@ -18,7 +18,8 @@ Endpoint: TypeAlias = "str | tuple[str, int]"
 
 
 def listen(path: str, backlog: int) -> socket.socket:
-    """Create a listening socket at `path`, which only this user can open. Raise OSError if no socket can be created."""
+    """Create a Unix-domain socket at `path` that only this user can open, and return it, listening. Raise OSError if no
+    socket can be created."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         os.fchmod(listener.fileno(), 0o600)
@@ -31,8 +32,8 @@ def listen(path: str, backlog: int) -> socket.socket:
 
 
 def connect(endpoint: Endpoint, timeout: float) -> socket.socket:
-    """Open a connection to `endpoint`. Raise ConnectionRefusedError if no process listens, OSError for other
-    failures."""
+    """Open a connection to the head's agent at `endpoint`, a socket's path or an address and a port, within `timeout`
+    seconds, and return the socket. Raise ConnectionRefusedError if no process listens, OSError for other failures."""
     if not isinstance(endpoint, str):
         # As bytes: Python encodes a str as an international name, and loading the tables for that takes 3 ms.
         host, port = endpoint
@@ -50,7 +51,8 @@ def connect(endpoint: Endpoint, timeout: float) -> socket.socket:
 
 
 def _use_descriptor(path: str, use: Callable[[str], object]) -> None:
-    """Call `use` with a short name for `path`, which names its directory by an open file descriptor."""
+    """Call `use` with a short name for the socket at `path`, which may exceed the 107 bytes of a socket's path. The
+    short name contains a file descriptor, open during the call, instead of the directory."""
     parent, name = os.path.split(path)
     directory = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -18,7 +18,8 @@ takes to read this number of bytes."""
 
 
 def host_fields(hosts: Sequence[Host]) -> dict[str, Any]:
-    """Return the fields of a message that contain these hosts."""
+    """Return the fields of the head's message with the list of all nodes' `hosts`: `hosts` with a short list as it is,
+    or `packed` with a long list as compressed JSON in base64."""
     text = json.dumps(hosts, separators=(",", ":")).encode()
     if len(text) < _LONG:
         return {"hosts": hosts}
@@ -31,7 +32,8 @@ def host_fields(hosts: Sequence[Host]) -> dict[str, Any]:
 
 
 def hosts_of(message: Mapping[str, Any]) -> tuple[Host, ...]:
-    """Return the hosts that a message contains. Raise ValueError, or the exception that a damaged message leads to."""
+    """Return the hosts of all nodes from the fields of the head's message, which `host_fields` has made. Raise
+    ValueError, or the exception that a damaged message leads to."""
     if "packed" not in message:
         return tuple(map(Host.of, message["hosts"]))
     from binascii import a2b_base64

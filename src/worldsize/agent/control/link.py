@@ -35,7 +35,8 @@ def encode(kind: str, fields: dict[str, Any]) -> Message:
 
 
 def longest_line(nodes: int) -> int:
-    """Return the maximum number of bytes of a line from a run's head, which may list all nodes."""
+    """Return the maximum number of bytes of a line that the head of a run with this number of nodes sends, since a line
+    may list all nodes."""
     return MAX_LINE + nodes * _LONGEST_HOST
 
 
@@ -80,8 +81,8 @@ class Link:
         self._out += self._nonce + b"\n"
 
     def watch(self, selector: selectors.BaseSelector, read: Callable[[], None]) -> None:
-        """Register `read` with `selector`, which calls it whenever something has arrived. It replaces the function that
-        was registered before."""
+        """Register `read` with `selector`, which calls `read` whenever this connection has received bytes. `read`
+        replaces the function that was registered before. Send the bytes that are still queued."""
         if self._selector is None:
             selector.register(self.connection, selectors.EVENT_READ, read)
         else:
@@ -97,11 +98,13 @@ class Link:
         self.connection.close()
 
     def send(self, kind: str, **fields: Any) -> None:
-        """Send a message. It is queued until the nonce of the other side has arrived."""
+        """Send a message of this kind, with `fields`, over this connection. It is queued until the nonce of the other
+        side has arrived."""
         self.send_encoded(encode(kind, fields))
 
     def prepare(self, kind: str, **fields: Any) -> None:
-        """Queue a message. It is sent together with the next message."""
+        """Queue a message of this kind, with `fields`. It is sent together with the next message over this
+        connection."""
         self._unsealed.append(encode(kind, fields))
 
     def send_encoded(self, message: Message) -> None:
@@ -115,7 +118,8 @@ class Link:
             self.flush()
 
     def flush(self) -> None:
-        """Send the bytes that the socket accepts now. A dead connection is not detected here, but when it is read."""
+        """Send as many of the queued bytes as the connection's socket accepts now, without waiting. A dead connection
+        is not detected here, but when it is read."""
         full = False
         try:
             while self._out:
@@ -128,8 +132,8 @@ class Link:
             self._wait_for_room(full)
 
     def _wait_for_room(self, full: bool) -> None:
-        """Set the selector to send the rest once the socket has room, if it is `full` now; otherwise set it to read
-        only."""
+        """Register with the selector when to continue sending: with `full`, also once the connection's socket has room
+        for more bytes; otherwise only when bytes arrive."""
         if self._selector is not None and self._read is not None:
             self._is_full = full
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if full else 0)
@@ -141,8 +145,9 @@ class Link:
             self._read()
 
     def receive(self) -> list[dict[str, Any]]:
-        """Return the messages that have arrived. A message of kind "gone" ends the list if the other side has closed
-        the connection, cannot prove its identity, or sends invalid data."""
+        """Read the bytes that have arrived over this connection, and return the complete messages in them as
+        dictionaries. A message of kind "gone" ends the list if the other side has closed the connection, cannot prove
+        its identity, or sends invalid data."""
         gone = self._fill()
         *lines, self._in = self._in.split(b"\n")
         messages = []
@@ -167,7 +172,8 @@ class Link:
         return {"kind": GONE} if text is None else _parse(text)
 
     def _fill(self) -> bool:
-        """Read the bytes that have arrived. Return whether the other side is gone."""
+        """Read the bytes that have arrived over this connection into the buffer, without waiting. Return whether the
+        other side has closed the connection."""
         try:
             while len(self._in) <= self.max_line:
                 data = self.connection.recv(_AT_MOST)

@@ -18,7 +18,8 @@ def make_peers(
     nodes: int,
     selector: selectors.BaseSelector,
 ) -> Peers:
-    """Return the other nodes as node `node_rank` sees them. The node is the head if `head` is given."""
+    """Return the object through which the supervisor of node `node_rank` communicates with the other nodes of a run:
+    Peers for a run on one node, HeadPeers if `head` is given, since the node is then the head, else MemberPeers."""
     if nodes == 1:
         return Peers(own)
     from worldsize.agent.control.peers import HeadPeers, MemberPeers

@@ -46,12 +46,14 @@ class Seal:
         self._sent = self._taken = 0
 
     def seal(self, text: bytes, digest: bytes | None = None) -> bytes:
-        """Return the text as a sealed line, without a line end. `digest` is the digest of the text, if it is known."""
+        """Return the message `text` as a sealed line, without a line end: its proof (HMAC) and the text. `digest` is
+        the SHA-256 of the text, if it is known. Each call counts as the next line of this side."""
         self._sent += 1
         return _proof(self._out, self._sent, digest or text_digest(text)) + text
 
     def unseal(self, line: bytes) -> bytes | None:
-        """Return the text of a sealed line; None unless it is the next line that the other side has sealed."""
+        """Verify a sealed line, and return the message text in it; None unless it is the next line that the other side
+        of the connection has sealed."""
         self._taken += 1
         text = line[_MAC + 1 :]
         expected = _proof(self._in, self._taken, text_digest(text))
@@ -59,19 +61,20 @@ class Seal:
 
 
 def derived_key(token: str, purpose: bytes) -> str:
-    """Return a key of 64 hexadecimal characters that only a process with the run's token can compute. It is the same on
-    all nodes."""
+    """Return a key of 64 hexadecimal characters for `purpose` that only a process with the run's `token` can compute.
+    The key is the same on all nodes of the run."""
     return _mac(token.encode(), purpose).hex()
 
 
 def _proof(key: bytes, number: int, digest: bytes) -> bytes:
-    """Return the prefix of the line with this number: its HMAC in hexadecimal, and a blank."""
+    """Return the prefix that proves line `number` of one direction of a connection: the HMAC of the number and of the
+    text's `digest`, in hexadecimal, and a blank."""
     return _mac(key, b"%d %s" % (number, digest)).hex().encode() + b" "
 
 
 def _mac(key: bytes, text: bytes) -> bytes:
-    """Compute the HMAC of RFC 2104 with SHA-256. The module `hmac` is not used because it loads all of OpenSSL, which
-    takes each node's agent 3 ms."""
+    """Return the 32 bytes of the HMAC-SHA256 (RFC 2104) of `text` with `key`. The module `hmac` is not used because it
+    loads all of OpenSSL, which takes each node's agent 3 ms."""
     block = (key if len(key) <= _BLOCK else sha256(key).digest()).ljust(_BLOCK, b"\0")
     inner = sha256(block.translate(_INNER) + text).digest()
     return bytes(sha256(block.translate(_OUTER) + inner).digest())

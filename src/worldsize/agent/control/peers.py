@@ -70,9 +70,9 @@ class HeadPeers(Peers):
         return self._hosts
 
     def _send_start(self, hosts: Sequence[Host]) -> None:
-        """Send the list of hosts to all nodes. If the nodes are not all on this machine, each node first gets a message
-        with the times by which it measures its clock. In the list, these times would be the longest part of what every
-        node receives."""
+        """Send the message "start" with the list of all nodes' hosts to all nodes. If the nodes are not all on this
+        machine, each node first gets a message "met" with the times by which it measures the offset of its clock. In
+        the list, these times would be the longest part of what every node receives."""
         if not self._channel.is_within_machine:
             for node_rank, read in self._channel.greeted.items():
                 self._channel.prepare_for(node_rank, "met", greeted=read, sent=time.time())
@@ -131,8 +131,9 @@ class HeadPeers(Peers):
         self._channel.send_to(node_rank, "told", topic=topic, text=text)
 
     def may_end(self, late: bool) -> bool:
-        """Return whether the head may end. It does not wait for nodes that never joined, unless they are expected,
-        because these would look for the head in vain."""
+        """Return whether the head's agent may end: all joined nodes have ended or are lost, or `late` is true. The head
+        does not wait for nodes that never joined, unless all nodes have met or are expected, because these would look
+        for the head in vain."""
         expected = self._nodes - 1 if self._hosts or self.expects_all else len(self._channel.hosts)
         return late or len(self.done_nodes) >= expected  # done_nodes contains only nodes that have joined
 
@@ -146,8 +147,9 @@ class HeadPeers(Peers):
         return [each for each in heard if each is not None]
 
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
-        """Return the standstills of all nodes that have not ended, or nothing if one of them has not reported. Each
-        report counts once, because a node that does not repeat its report may have made progress since."""
+        """Return the standstills (idle ranks and seconds) of all nodes that have not ended, with the head's `own`
+        first; an empty list if one of the nodes has not reported since the last call. Each report counts once, because
+        a node that does not repeat its report may have made progress since."""
         said, self._idle = self._idle, {}
         left = set(range(1, self._nodes)) - self.done_nodes
         return [own, *(said[node_rank] for node_rank in left)] if said.keys() >= left else []
@@ -167,8 +169,8 @@ class HeadPeers(Peers):
         self._remove_socket()
 
     def _remove_socket(self) -> None:
-        """Remove the socket's name, if the head listens at a socket. It is not needed once all nodes have joined,
-        because virtual nodes do not join a second time."""
+        """Remove the file of the socket at which the head's agent listens, if it listens at a socket and not at a port.
+        It is not needed once all nodes have joined, because virtual nodes do not join a second time."""
         if isinstance(self._endpoint, str):
             try_unlink(self._endpoint)
 

@@ -51,23 +51,23 @@ class PortReservation:
 
 
 def _candidates(ephemeral: tuple[int, int]) -> tuple[int, int]:
-    """Return the first and the last port of the widest span of unprivileged ports that the kernel does not assign by
-    itself."""
+    """Return the first and the last port of the widest span of unprivileged ports outside the span `ephemeral`, from
+    which the kernel assigns ports by itself."""
     low, high = ephemeral
     spans = [(20000 if low > 22000 else 1025, low - 1), (high + 1, 65535)]
     return max(spans, key=lambda span: span[1] - span[0])
 
 
 def _ephemeral_range() -> tuple[int, int]:
-    """Return the first and the last port that the kernel assigns by itself; the defaults of Linux if the kernel does
-    not report them."""
+    """Return the first and the last TCP port that the kernel assigns by itself (`ip_local_port_range`); the defaults of
+    Linux if the kernel does not report them."""
     low, high = read_if_possible("/proc/sys/net/ipv4/ip_local_port_range").split() or (32768, 60999)
     return int(low), int(high)
 
 
 def _take_mark(port: int, key: bytes | None) -> _socket.socket | None:
-    """Return a socket with the name that holds `port`, or a socket without a name if there is no key; None if another
-    process has the name."""
+    """Bind a socket to the name in the abstract namespace that reserves `port` for this process, and return the socket;
+    it has no name if there is no `key`, or on systems other than Linux. Return None if another process has the name."""
     mark = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
     if sys.platform == "linux" and key is not None:
         try:
@@ -90,15 +90,16 @@ def _is_free(port: int) -> bool:
 
 
 def reserve_ports(plan: Plan, node: NodePlan) -> tuple[PortReservation, ...]:
-    """Reserve the ports that the plan needs on this node, in addition to the head's port. Raise RendezvousError if no
-    port is free; raise OSError."""
+    """Reserve the ports that the run's plan needs on this node, in addition to the head's port: none, one, or one for
+    each rank of the node. Return a PortReservation for each. Raise RendezvousError if no port is free; raise OSError.
+    """
     count = {"": 0, "node": 1, "rank": len(node.ranks)}[plan.ports]
     return tuple(PortReservation() for _ in range(count))
 
 
 def reserve_ras_port(plan: Plan, environ: Mapping[str, str]) -> PortReservation | None:
-    """Reserve a port of this node for NCCL's RAS in the ranks, so that a RAS client that connects to it reaches this
-    run.
+    """Reserve a port of this node for NCCL's RAS in the ranks, so that a RAS client that connects to the port reaches
+    this run. Return the reservation.
 
     Return None if the run has no watchdog timeout, if the node has no GPUs, if the user has set the address, or if no
     port is available. If this process itself runs inside another run, an address in the environment comes from that run

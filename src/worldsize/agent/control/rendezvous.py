@@ -52,7 +52,8 @@ class Rendezvous(NamedTuple):
     launcher: str = ""
 
     def endpoint(self, paths: RunPaths) -> Endpoint:
-        """Return the endpoint at which the head listens for the other agents."""
+        """Return the endpoint at which the head's agent listens for the other nodes' agents: the head's address and
+        control port, or, if there is no such port, the path of the socket in the attempt's directory."""
         return (self.address, self.control_port) if self.control_port else paths.control_socket
 
     def with_launcher(self, plan: Plan) -> Plan:
@@ -60,7 +61,8 @@ class Rendezvous(NamedTuple):
 
 
 def leaves_launcher_open(plan: Plan) -> bool:
-    """Return whether the head chooses the launcher of the ranks, depending on what is available on its node."""
+    """Return whether the plan lets the head choose the launcher of the ranks, depending on what is available on the
+    head's node: the plan names an alternative (`otherwise`) and no batch script."""
     return "otherwise" in plan.options and plan.batch is None
 
 
@@ -73,8 +75,9 @@ class HeadResources(NamedTuple):
 
 
 def open_head(plan: Plan, paths: RunPaths, address: str, launcher: str) -> HeadResources:
-    """Reserve the ranks' port, listen for the agents, and publish both. Publish also the `launcher`, if the head chose
-    it."""
+    """Reserve the port of the ranks on the head's node, listen for the other nodes' agents if there are any, and write
+    rendezvous.json with the head's `address`, both ports, a new token, and the `launcher` ("" unless the head chose
+    it). Return the resources that the head must keep open."""
     reservation = PortReservation()
     listener = None
     if len(plan.agents) > 1:
@@ -89,9 +92,9 @@ def open_head(plan: Plan, paths: RunPaths, address: str, launcher: str) -> HeadR
 
 
 def _open_listener(paths: RunPaths, address: str, backlog: int) -> socket.socket:
-    """Create the socket at which the head listens for the other agents. For virtual nodes it is a socket in the run
-    directory that no other user can reach. It is a port if the file system has no sockets, or if the nodes are not
-    virtual."""
+    """Create and return the socket at which the head listens for the other agents. If `address` is the loopback
+    address, the nodes are virtual, and it is a Unix-domain socket that no other user can reach. It is a TCP port of
+    `address` if the file system has no sockets, or if the nodes are not virtual."""
     if address == LOOPBACK:
         from worldsize.agent.control.endpoint import listen
 
@@ -105,7 +108,8 @@ def _open_listener(paths: RunPaths, address: str, backlog: int) -> socket.socket
 
 
 def _allow_connections(nodes: int) -> None:
-    """Raise the limit of open files if it is too low for a connection to every node. The limit is usually 1,024."""
+    """Raise this process's limit of open files if it is too low for a connection from the head to every one of `nodes`
+    nodes, at most up to the hard limit. The limit is usually 1,024."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -116,7 +120,8 @@ def _allow_connections(nodes: int) -> None:
 
 
 def read_rendezvous(paths: RunPaths) -> Rendezvous | None:
-    """Return the rendezvous that the head has published; None if it has published none yet."""
+    """Read rendezvous.json, in which the head of the attempt publishes its address, ports and token. Return None if the
+    head has published none yet."""
     return read_record(paths.rendezvous, partial(tuple_of, Rendezvous))
 
 
@@ -126,8 +131,9 @@ def wait_for_rendezvous(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Rendezvous | None:
-    """Wait until the head has published its rendezvous, and return it. Return None after `timeout` seconds, or if the
-    head has ended without publishing it. The pause between two reads grows from 2 ms to 0.5 s."""
+    """Wait until the head of the attempt has published its rendezvous (address, ports, token), and return it. Return
+    None after `timeout` seconds, or if the head has ended without publishing it. The pause between two reads grows from
+    2 ms to 0.5 s."""
     deadline = clock() + timeout
     pause = 0.002
     while True:

@@ -36,7 +36,8 @@ class LeaderTracker:
         self.complete_at: float | None = None
 
     def record_ended(self, ranks: Iterable[int], now: float) -> None:
-        """Record that these ranks have ended with 0, and set `complete_at` once all leaders have ended."""
+        """Record that these `ranks` have ended with code 0 at `now`. Once all leaders have ended, set `complete_at`,
+        the time when the run is over: `now`, or after the grace period while lingering ranks run."""
         self._leaders.difference_update(ranks)
         self._lingering.difference_update(ranks)
         if not self._leaders:
@@ -76,67 +77,72 @@ class Peers:
         return self._own.address
 
     def gather_hosts(self) -> tuple[Host, ...] | None:
-        """Return every node's host, in order, once all nodes have joined and the head has sent the list; None
-        before."""
+        """Return the hosts of all nodes, in the order of node ranks, once all nodes have joined the run and the head
+        has sent the list; None before. In a run on one node, return this node's host at once."""
         return (self._own,)
 
     def report_ready(self, parts: int) -> bool:
-        """Report that this node has completed the first `parts` parts of its preparation. Return whether all nodes
-        have."""
+        """Report to the head that this node has completed the first `parts` parts of its preparation. Return whether
+        all nodes of the run have completed them."""
         return True
 
     def take_verdicts(self) -> list[PeerVerdict]:
-        """Return the verdicts that other nodes have sent since the last call."""
+        """Return the verdicts on the run that other nodes have sent to this node, or that the loss of a node leads to,
+        since the last call."""
         return []
 
     def send_verdict(self, verdict: Verdict) -> None:
-        """Send this node's new verdict to the other nodes."""
+        """Send this node's new verdict on how the run ends to the other nodes: from the head to all nodes, from another
+        node to the head."""
 
     def report_ended(self, ranks: Sequence[int]) -> None:
-        """Report that these ranks of this node have ended with 0, in a run that is over when some of its ranks have
-        ended."""
+        """Report to the head that these ranks of this node have ended with code 0, in a run that is over when some of
+        its ranks (the leaders) have ended."""
         if self.leader_tracker is not None:
             self.leader_tracker.record_ended(ranks, self._clock())
 
     def tell(self, node_rank: int, topic: str, text: str) -> None:
-        """Send `text` to the listener that another node has for this topic. The head can send to any node, other nodes
-        only to the head."""
+        """Send `text` to the listener that the agent of node `node_rank` has for this topic. The head can send to any
+        node, another node's text always goes to the head."""
 
     def _call_listener(self, node_rank: int, message: Mapping[str, Any]) -> None:
-        """Call the listener for the topic of a message from this node. A topic without a listener is ignored."""
+        """Call this node's listener for the topic of a message that node `node_rank` has sent, with the rank and the
+        text. A topic without a listener is ignored."""
         listener = self.listeners.get(message["topic"])
         if listener is not None:
             listener(node_rank, message["text"])
 
     def report_done(self) -> None:
-        """Report that nothing of the run is left on this node."""
+        """Report to the head that no process of the run is left on this node."""
 
     def may_end(self, late: bool) -> bool:
-        """Return whether this agent may end, once its node is done. `late` means that it need not wait for other nodes
-        any longer."""
+        """Return whether this node's agent may end, once no process of the run is left on the node. `late` means that
+        the agent need not wait for other nodes any longer."""
         return True
 
     def send_heartbeat(self, silence: float) -> list[PeerVerdict]:
-        """Send a heartbeat. Return verdicts on the nodes that have sent nothing for `silence` seconds, which count as
-        lost."""
+        """Send a heartbeat to the connected nodes. Return verdicts on the nodes that have sent nothing for `silence`
+        seconds, which count as lost; none for a run on one node."""
         return []
 
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
-        """Send `own` to the head. On the head, return the standstills of all nodes that have not ended, or nothing
-        until all of them have reported. On other nodes return nothing, since the head decides."""
+        """Send this node's `own` standstill (the ranks that have not ended, and the seconds for which they have been
+        idle) to the head. On the head, return the standstills of all nodes that have not ended, or nothing until all of
+        them have reported. On other nodes return nothing, since the head decides."""
         return [own]
 
     def reset_silence(self) -> None:
-        """Restart the measurement of the other nodes' silence, because this agent itself did not run for a while."""
+        """Restart the measurement of the time for which each connected node has sent nothing, because this agent itself
+        did not run for a while."""
 
     def missing_text(self, within: str = "") -> str:
-        """Return a text that names the missing nodes. `within` is the part of the text that states after how long they
-        were missing."""
+        """Return a text for an error message that names the nodes that have not joined the run. `within` is the part of
+        the text that states after how long they were missing."""
         return "nobody"
 
     def close(self, verdict: Verdict | None) -> None:
-        """End the exchange with the other nodes. The head sends the run's `verdict`, and the connections are closed.
-        This is the last thing that the agent does."""
+        """Close this agent's connections to the other nodes. The head sends the run's `verdict` before. This is the
+        last thing that the agent does."""
 
     @property
     def has_joined(self) -> bool:

@@ -27,36 +27,40 @@ class Launcher(Protocol):
     """A launcher starts the ranks of a node and determines which of them failed."""
 
     def is_available(self, plan: Plan, environ: Mapping[str, str]) -> bool:
-        """Return whether a node with this environment has what the launcher needs. Called on the head only, and only if
-        the plan names another launcher that may replace this one."""
+        """Return whether the head's node, with the environment `environ`, has the programs that this launcher needs.
+        Called on the head only, and only if the plan names another launcher that may replace this one. By default,
+        return True."""
         return True
 
     def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
-        """Write the files and start the services that the launcher and its ranks need on this node. Return the
-        environment that they inherit. Raise OSError."""
+        """Write the files and start the services that this launcher and its ranks need on this node. Return the
+        environment that the launcher and the ranks inherit; by default, that of `launch`. Raise OSError."""
         return launch.environ
 
     def processes(self, launch: NodeLaunch) -> list[Process]:
-        """Return the processes that the node starts, in the order of its ranks. Pure. By default, one process for each
-        rank."""
+        """Return the processes that this launcher's agent must start on the node, in the order of the node's ranks.
+        Pure. By default, one process for each rank."""
         return list(launch.ranks())
 
     def failures(self, end: NodeEnd) -> list[Failure]:
-        """Return the failures, at least one, that caused one of the launcher's processes to end with a code other than
-        0. By default, return the failures that the ranks of the process report."""
+        """Return the failures, at least one, that caused a process of this launcher to end with a code other than 0.
+        `end` describes the process and its end. By default, return a failure for each rank of the process, with the
+        exception that the rank has recorded."""
         return rank_failures(end, end.ended.process.ranks, end.ended.code)
 
     def warnings(self, plan: Plan, paths: RunPaths, ranks: Sequence[int]) -> Iterable[RunWarning]:
         """Return the warnings about a node whose processes have all ended. `ranks` are the ranks that ended by
-        themselves with code 0."""
+        themselves with code 0. By default, return a warning for each of `ranks` that has recorded an uncaught
+        exception."""
         from worldsize.agent.outcome.rank_warnings import rank_warnings
 
         return rank_warnings(paths, ranks)
 
 
 def find_launcher(name: str) -> Launcher:
-    """Return the launcher with this name, and import its module. Raise PlanError if the name is unknown, ConfigError if
-    its wing is not installed."""
+    """Import the module of the launcher `name`, such as "direct" or "torchrun", and return its Launcher object. A
+    launcher of another package is wrapped in a check of the protocol. Raise PlanError if the name is unknown,
+    ConfigError if its wing is not installed."""
     require_launcher(name)
     launcher: Launcher = __import__(launcher_facts(name).module, fromlist=("LAUNCHER",)).LAUNCHER
     if name in LAUNCHERS:
@@ -69,8 +73,8 @@ def find_launcher(name: str) -> Launcher:
 
 
 def choose_launcher(plan: Plan, environ: Mapping[str, str]) -> str:
-    """Return the launcher that the head chooses, depending on what is available on its node: the plan's own launcher,
-    or the alternative that the plan names. Return "" if the plan leaves no choice. Raise PlanError if a launcher is
+    """Return the name of the launcher that the head chooses: the plan's own if it is available on the head's node, else
+    the alternative that the plan names. Return "" if the plan leaves no choice. Raise PlanError if a launcher is
     unknown."""
     launcher = find_launcher(plan.launcher)  # imported once for all agents that are forked from this process
     if not leaves_launcher_open(plan):
@@ -79,8 +83,8 @@ def choose_launcher(plan: Plan, environ: Mapping[str, str]) -> str:
 
 
 def rank_failures(end: NodeEnd, ranks: Sequence[int], code: int) -> list[Failure]:
-    """Return the failure of each of these ranks, with the exception that the rank has recorded, and with this exit
-    code."""
+    """Return a Failure for each of these ranks of the node that `end` describes, with the exception that the rank has
+    recorded, if any, and with exit code `code`."""
     told = end.ended.process.environment.get("TORCHELASTIC_ERROR_FILE")
     errors = ((rank, read_error(end.paths, rank, told)) for rank in ranks)
     return [rank_failure(rank, end.node_rank, end.host, code, end.ended.time, error, end.oom) for rank, error in errors]
@@ -108,8 +112,8 @@ def _prepare_framework(launch: NodeLaunch) -> Mapping[str, str]:
 
 
 def write_hostfile(plan: Plan, world: RendezvousResult, paths: RunPaths) -> None:
-    """Write a line `NAME slots=N` for each node, as DeepSpeed and Open MPI read it. Every node writes the same complete
-    file."""
+    """Write the run's hostfile, which DeepSpeed and Open MPI read: a line `NAME slots=N` for each node, with its number
+    of ranks. Every node writes the same complete file."""
     from worldsize.common.atomic_files import write_text
     from worldsize.plan.node_names import node_names
 
@@ -118,6 +122,6 @@ def write_hostfile(plan: Plan, world: RendezvousResult, paths: RunPaths) -> None
 
 
 def umask_of(plan: Plan) -> int | None:
-    """Return the umask of a node's programs. None means the agent's own umask: the ranks of such a launcher set their
-    own umask after they have opened their logs."""
+    """Return the umask with which a node's processes are started. None means the agent's own umask: the ranks of such a
+    launcher set their own umask after they have opened their logs."""
     return None if launcher_facts(plan.launcher).sets_umask else plan.ranks_umask

@@ -26,7 +26,8 @@ class CpuLocation(NamedTuple):
 
 
 def equal_cpu_shares(places: Mapping[int, CpuLocation], ranks: int) -> tuple[tuple[int, ...], ...]:
-    """Return an equal share of neighbouring CPUs for each rank, in order; nothing if there are fewer CPUs than ranks.
+    """Divide a node's CPUs equally among its ranks. `places` maps each CPU to its location. Return a tuple of
+    neighbouring CPU numbers for each rank, in order; an empty tuple if there are fewer CPUs than ranks.
 
     Physical cores are not divided if there is at least one for each rank. Cores or CPUs that do not divide evenly are
     left over between the shares, so that as few shares as possible extend over two NUMA nodes or sockets.
@@ -44,13 +45,14 @@ def equal_cpu_shares(places: Mapping[int, CpuLocation], ranks: int) -> tuple[tup
 
 
 def own_cpu_shares(ranks: int, system: str = _SYSTEM) -> tuple[tuple[int, ...], ...]:
-    """Return the `equal_cpu_shares` of the CPUs that this process may use. The CPUs are ordered by number if the kernel
-    does not report their locations."""
+    """Return the CPU numbers of each of `ranks` ranks: equal shares of the CPUs that this process may use
+    (`equal_cpu_shares`). The CPUs are ordered by number if the kernel does not report their locations."""
     return equal_cpu_shares(read_cpu_locations(os.sched_getaffinity(0), system), ranks)
 
 
 def read_cpu_locations(cpus: Iterable[int], system: str = _SYSTEM) -> dict[int, CpuLocation]:
-    """Return the location of each of these CPUs, as the kernel reports it in the directory `system`."""
+    """Return a dictionary from each of these CPU numbers to its location (NUMA node, socket and core), as the kernel
+    reports it in the directory `system`."""
     numa = _numa_nodes(system)
     return {cpu: _cpu_location(cpu, numa.get(cpu, 0), f"{system}/cpu/cpu{cpu}/topology/") for cpu in cpus}
 
@@ -62,7 +64,8 @@ def _cpu_location(cpu: int, numa: int, topology: str) -> CpuLocation:
 
 
 def _numa_nodes(system: str) -> dict[int, int]:
-    """Return the NUMA node of each CPU; empty if the kernel does not report them."""
+    """Return a dictionary from CPU number to the number of its NUMA node, read from the kernel's directory `system`;
+    empty if the kernel does not report NUMA nodes."""
     try:
         names = os.listdir(system + "/node")
     except OSError:
@@ -73,8 +76,8 @@ def _numa_nodes(system: str) -> dict[int, int]:
 
 
 def _read_numbers(path: str) -> Sequence[int]:
-    """Return the numbers of one of the kernel's lists, such as 0-3,64-67; none if the file is not a list or cannot be
-    read."""
+    """Read a file of the kernel with a list of numbers and ranges, such as 0-3,64-67. Return all its numbers; none if
+    the file is not a list or cannot be read."""
     found: list[int] = []
     for part in read_if_possible(path).decode("utf-8", "replace").strip().split(","):
         first, dash, last = part.partition("-")

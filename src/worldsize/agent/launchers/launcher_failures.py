@@ -26,7 +26,8 @@ class FailedRank(NamedTuple):
 
 
 def rank_errors(plan: Plan, paths: RunPaths) -> dict[int, dict[str, Any]]:
-    """Return the exceptions that ranks of the plan have recorded, by rank."""
+    """Return the exceptions that ranks of the plan have recorded in the attempt's error files, as a dictionary from
+    rank to the recorded error."""
     left = {name for name in os.listdir(paths.errors_dir) if not name.endswith(".tmp")}
     found = {}
     for node in plan.nodes:
@@ -39,7 +40,8 @@ def rank_errors(plan: Plan, paths: RunPaths) -> dict[int, dict[str, Any]]:
 
 
 def launcher_failure(end: NodeEnd) -> Failure:
-    """Return the failure of the launcher itself, for the case that nothing shows that a rank failed."""
+    """Return a Failure of the launcher's process on a node, for the case that nothing shows that a rank failed. Its
+    message contains the launcher's exit code or signal, and the last line of its log."""
     process, code, time = end.ended
     name = signal_name(code)
     how = f"was killed by signal {code - 128} ({name})" if name else f"ended with code {code}"
@@ -50,7 +52,8 @@ def launcher_failure(end: NodeEnd) -> Failure:
 
 
 def last_line(log: str) -> str:
-    """Return the last line of a launcher's log, masked; "" if the log has none."""
+    """Return the last line of a launcher's log file that is neither empty nor a separator, with secrets masked; "" if
+    the log has none."""
     lines = [line.strip() for line in read_tail(log, _LOG_TAIL_BYTES).decode("utf-8", "replace").splitlines()]
     told = [line for line in lines if line and not line.startswith("---")]
     if not told:

@@ -38,8 +38,8 @@ class PythonFiles(NamedTuple):
 
 
 def find_python(program: str, environ: Mapping[str, str], directory: str = "/") -> str | None:
-    """Return the path of the Python that a command line with this first word starts in `directory`; None if it cannot
-    be determined.
+    """Return the path of the Python interpreter that a command line with the first word `program` starts in
+    `directory`; None if it cannot be determined.
 
     The word is Python itself or a script with a Python in its first line, such as torchrun. Raise OSError if there is
     no such program.
@@ -54,9 +54,9 @@ def find_python(program: str, environ: Mapping[str, str], directory: str = "/") 
 
 
 def _interpreter(head: bytes) -> str | None:
-    """Return the program that the first lines of a script name: `#!/usr/bin/env python3`, `#!/prefix/bin/python`, or
-    the form that pip writes for long paths: `#!/bin/sh`, then `'''exec' "/long prefix/bin/python" "$0" "$@"`. Return
-    None if they name none."""
+    """Return the interpreter that the first lines `head` of a script name: `#!/usr/bin/env python3`,
+    `#!/prefix/bin/python`, or the form that pip writes for long paths: `#!/bin/sh`, then `'''exec' "/long
+    prefix/bin/python" "$0" "$@"`. Return None if they name none."""
     lines = head.decode("utf-8", "replace").split("\n")
     if not lines[0].startswith("#!"):
         return None
@@ -70,8 +70,8 @@ def _interpreter(head: bytes) -> str | None:
 
 
 def read_python(program: str) -> PythonFiles:
-    """Return the description of the Python at the path `program`, from the files around it. Values that are not found
-    stay empty."""
+    """Return the prefix, the version and the base of the Python at the path `program`, as PythonFiles, read from the
+    files around it without starting it. Values that are not found stay empty."""
     prefix = os.path.dirname(os.path.dirname(os.path.abspath(program)))
     settings = _venv_settings(prefix)
     if settings is not None:
@@ -88,8 +88,8 @@ def read_python(program: str) -> PythonFiles:
 
 
 def package_directories(python: PythonFiles, environ: Mapping[str, str]) -> Sequence[str]:
-    """Return the directories in which this Python looks for packages, in its order: PYTHONPATH, the environment's own,
-    the user's, the distribution's (site.py; Debian names them dist-packages)."""
+    """Return the paths of the directories in which this Python looks for packages, in the order of its search:
+    PYTHONPATH, the environment's own, the user's, the distribution's (site.py; Debian names them dist-packages)."""
     own = [directory for directory in environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(directory)]
     if not python.minor:
         return own
@@ -114,7 +114,8 @@ def _system_directories(python: PythonFiles, environ: Mapping[str, str], within:
 
 
 def _venv_settings(prefix: str) -> dict[str, str] | None:
-    """Return the settings in pyvenv.cfg; None if there is no such file."""
+    """Return the settings in pyvenv.cfg of the virtual environment `prefix`, by lower-case name; None if there is no
+    such file, so `prefix` is no virtual environment."""
     path = os.path.join(prefix, "pyvenv.cfg")
     if not os.path.isfile(path):
         return None
@@ -124,8 +125,8 @@ def _venv_settings(prefix: str) -> dict[str, str] | None:
 
 
 def _minor(program: str, prefix: str) -> str:
-    """Return the minor version, such as "3.11", from the name of the file that the program's links lead to, else from
-    the name of the only directory of libraries; "" if neither contains it."""
+    """Return the minor version, such as "3.11", of the Python `program`: from the name of the file that the program's
+    links lead to, else from the name of the only `python3.x` directory in `prefix`/lib; "" if neither contains it."""
     named = _LIBRARY.fullmatch(os.path.basename(os.path.realpath(program)))
     if named:
         return named[1]
@@ -134,8 +135,8 @@ def _minor(program: str, prefix: str) -> str:
 
 
 def _full_version(prefix: str, minor: str) -> str:
-    """Return the full version from conda's record of its Python, else from the header of the C API, which not every
-    installation has; "" if neither contains it."""
+    """Return the full version, such as "3.11.7", of the Python in `prefix` with this minor version: from conda's record
+    of its Python, else from the header of the C API, which not every installation has; "" if neither contains it."""
     if not minor:
         return ""
     for name in names_in(os.path.join(prefix, "conda-meta")):

@@ -15,8 +15,9 @@ from worldsize.plan.run_paths import RunPaths
 def write_rank_files(
     ranks: Iterable[Process], launcher: str, environment: Mapping[str, str], paths: RunPaths, umask: int | None
 ) -> None:
-    """Write a file for each rank of this node, atomically. `environment` is the launcher's own environment. Raise
-    OSError."""
+    """Write a file of shell lines for each rank of this node, which set the rank's environment, log, CPUs and umask in
+    a process that another `launcher` starts. `environment` is the launcher's own environment. Each file is written
+    atomically. Raise OSError."""
     for process in ranks:
         lines = rank_lines(process, launcher, environment, umask)
         path = os.path.join(paths.launch_dir, f"rank-{process.ranks[0]}")

@@ -45,13 +45,14 @@ class RankForks(Protocol):
     doubt: str
 
     def start(self, ranks: Sequence[Process]) -> list[int]:
-        """Fork a process for each rank, which waits for `go`. Return the pids, or [] if `doubt` is not empty."""
+        """Fork a process for each of these ranks from this process with imported modules. Each fork waits for `go`.
+        Return the pids, or [] if `doubt` is not empty."""
 
     def go(self, count: int) -> None:
-        """Allow the first `count` forks to continue as ranks."""
+        """Allow the first `count` forked processes to continue and run the ranks' program."""
 
     def close(self) -> None:
-        """Terminate the process, unless it has forked ranks that continue."""
+        """Terminate the process from which ranks are forked, unless it has forked ranks that continue."""
 
 
 class NodeLaunch(NamedTuple):
@@ -71,8 +72,9 @@ class NodeLaunch(NamedTuple):
     forks: RankForks | None = None
 
     def ranks(self) -> Iterator[Process]:
-        """Yield each of the node's ranks as a separate process, for every launcher. The number of threads of a rank is
-        the plan's, else the number of its CPUs, else an equal share of the node's CPUs."""
+        """Yield a Process (command, environment, log, CPUs) for each rank of this node, as every launcher needs it. The
+        number of threads of a rank is the plan's, else the number of its CPUs, else an equal share of the node's CPUs.
+        """
         plan, paths = self.plan, self.paths
         held: tuple[int, ...] = (signal.SIGINT,) if plan.shielded else ()
         if plan.terminal:
@@ -86,8 +88,8 @@ class NodeLaunch(NamedTuple):
             yield Process((rank.rank,), plan.argv, values, paths.rank_log(rank.rank), cpus, held, plan.terminal)
 
     def node_process(self) -> Process:
-        """Return one process for all of the node's ranks. It equals the first rank's process, but has the launcher's
-        own log and is not bound to CPUs."""
+        """Return a single Process that represents all ranks of this node, for a launcher that starts the ranks itself.
+        It equals the first rank's process, but has the launcher's own log and is not bound to CPUs."""
         log = self.paths.launcher_log(self.node.node_rank, self.plan.launcher)
         return next(self.ranks())._replace(ranks=tuple(rank.rank for rank in self.node.ranks), log=log, cpus=())
 
@@ -109,8 +111,8 @@ class NodeEnd(NamedTuple):
 
 
 def node_shares(plan: Plan, node: NodePlan) -> Shares:
-    """Return the CPUs of each rank of this node, if the plan requests binding on the node and the launcher binds ranks;
-    else none."""
+    """Return the CPU numbers of each rank of this node, if the plan requests binding (`bind`) on the node and the
+    launcher binds ranks; else an empty tuple."""
     if plan.bind != "node" or not launcher_facts(plan.launcher).binds_ranks:
         return ()
     from worldsize.agent.launchers.cpu_binding import own_cpu_shares

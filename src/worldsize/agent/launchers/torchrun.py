@@ -48,7 +48,8 @@ class TorchrunLauncher(Launcher):
         return [process._replace(argv=argv, environment=environment)]
 
     def failures(self, end: NodeEnd) -> list[Failure]:
-        """Return the failure of the rank that torchrun names; else the failures of all ranks of the process."""
+        """Return the failure of the rank that the log of the ended torchrun names as the root cause; if it names none,
+        the failures of all ranks of this torchrun."""
         cause = root_cause(end.ended.process.log)
         return rank_failures(end, (cause.rank,), cause.code) if cause else super().failures(end)
 
@@ -59,8 +60,8 @@ LAUNCHER = TorchrunLauncher()
 def torchrun_argv(
     plan: Plan, world: RendezvousResult, node: NodePlan, paths: RunPaths, environment: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the command line of a node's torchrun. Its rendezvous is on the head's port, or at the plan's endpoint, as
-    in the guide for HPC Pack."""
+    """Return the command line of a node's torchrun, which starts the node's ranks with the plan's command. Its
+    rendezvous is on the head's port, or at the plan's endpoint, as in the guide for HPC Pack."""
     restarts = plan.options.get("max_restarts", 0)
     script = _rank_script(environment, restarts > 0, plan.spare > 0, plan.ranks_umask)
     nodes = f"{len(plan.nodes) - plan.spare}:{len(plan.nodes)}" if plan.spare else str(len(plan.nodes))
@@ -74,9 +75,10 @@ def torchrun_argv(
 
 
 def torchrun_environment(plan: Plan, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Return `environment`; if the plan allows restarts, add a variable that makes restarted ranks use a separate
-    store. In torchrun's store, which they would otherwise share, they find the addresses of the ranks before them, and
-    nodes whose torchruns count restarts differently would never find each other."""
+    """Return the environment of a node's torchrun: `environment`, and, if the plan allows restarts, a variable that
+    makes restarted ranks use a separate store. In torchrun's store, which they would otherwise share, they find the
+    addresses of the ranks before them, and nodes whose torchruns count restarts differently would never find each
+    other."""
     return {_OWN_STORE: "1", **environment} if plan.options.get("max_restarts") else environment
 
 
@@ -108,7 +110,8 @@ def _short_name(name: str) -> str:
 
 
 def root_cause(log: str) -> FailedRank | None:
-    """Return the first failure according to torchrun's own log; None if the log names none."""
+    """Return the rank and the exit code (128+N for signal N) of the first failure that the report at the end of
+    torchrun's log names as the root cause; None if the log names none."""
     _, _, text = read_tail(log, _REPORT).decode("utf-8", "replace").partition(_CAUSE)
     rank = _CAUSES_RANK.search(text)
     said = _CAUSES_CODE.search(text, rank.end()) if rank else None
@@ -119,9 +122,10 @@ def root_cause(log: str) -> FailedRank | None:
 
 
 def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool, umask: int | None) -> str:
-    """Return the shell lines that torchrun starts for each rank. They set the rank's variables of every convention in
-    force, its log, error file and umask, and execute the command. With `restarts`, they first empty the error files
-    that the rank left before its restart."""
+    """Return the shell script that torchrun starts for each rank. It sets the rank's variables of every convention in
+    force, its log, error file and umask, and executes the run's command. With `restarts`, it first empties the error
+    files that the rank left before its restart. With `elastic`, it also sets the variables that contain the numbers of
+    ranks and nodes and the node's rank."""
     exports = _exports(_BY_RANK, environment)
     exports += ['AZUREML_PROCESS_NAME="rank_$RANK"'] if "AZUREML_PROCESS_NAME" in environment else []
     exports += _exports(_BY_WORLD, environment) if elastic else []
@@ -135,14 +139,15 @@ def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool, 
 
 
 def _exports(sources: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
-    """Return shell assignments that set the variables in `environment` to the values of torchrun's own variables.
-    `sources` contains torchrun's variable for each scope."""
+    """Return shell assignments such as `OMPI_COMM_WORLD_RANK="$RANK"`, which set the variables of other conventions
+    that occur in `environment` to the values of torchrun's own variables. `sources` contains torchrun's variable for
+    each scope, such as "rank"."""
     names = ((name, source) for scope, source in sources.items() for name in variable_names(scope))
     return [f'{name}="${source}"' for name, source in names if name in environment and name != source]
 
 
 def _label(world: RendezvousResult, node: NodePlan) -> str:
-    """Return the local address that a node's torchrun reports. torchrun numbers its nodes in the order of these
-    addresses, so with the real addresses its node ranks would differ from worldsize's. Other nodes connect only to the
-    first node's address. The labels of the others only determine the order: "~" sorts after every address."""
+    """Return the value of the option `--local-addr` of a node's torchrun. torchrun numbers its nodes in the order of
+    these addresses, so with the real addresses its node ranks would differ from worldsize's. Other nodes connect only
+    to the first node's address. The labels of the others only determine the order: "~" sorts after every address."""
     return world.address if node.node_rank == 0 else f"~{node.node_rank:06d}"

@@ -59,14 +59,15 @@ _BUSY_TICK = 0.1
 
 
 def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> int:
-    """Start the run in a forked conductor. Return the conductor's pid."""
+    """Start a run on this machine: fork its conductor, the detached process that starts the agents of all nodes. Return
+    the conductor's pid."""
     return fork_detached(lambda: Conductor(plan, paths, environ).run(), conductor_log(paths), plan.umask, paths.root)
 
 
 def spawn_conductor(paths: RunPaths, environ: Mapping[str, str], terminal: bool = False) -> int:
-    """Start the run in a conductor that is a new program, and return its pid. For a caller with several threads,
-    because a fork would copy their locks in the locked state. With `terminal` the run's only rank gets this process's
-    streams."""
+    """Start a run on this machine: start its conductor as a new program, and return its pid. For a caller with several
+    threads, because a fork would copy their locks in the locked state. With `terminal` the run's only rank gets this
+    process's streams."""
     return spawn_detached([paths.agent, paths.root, "--conduct"], conductor_log(paths), environ, terminal)
 
 
@@ -95,7 +96,8 @@ class Conductor:
         self._lifeline, self._held = os.pipe()
 
     def run(self) -> int:
-        """Start the agents, wait for all of them, and write the result. Return the run's exit code."""
+        """Execute the run's setup, start the agents of all nodes, wait until they have ended, and write the run's
+        result. Return the run's exit code."""
         code = self._run()
         self._notifications.tell_end()
         return code
@@ -156,7 +158,8 @@ class Conductor:
         return None
 
     def _isolate(self) -> None:
-        """Separate the virtual nodes of a rehearsal from each other, as far as the system permits it. Raise ConfigError
+        """Separate the virtual nodes of a rehearsal from each other, as far as the system permits it: take the agents'
+        environment and the function that mounts each node's own disks from the wing for rehearsals. Raise ConfigError
         if this installation does not include rehearsals."""
         from worldsize.registry import load_module
 
@@ -169,8 +172,8 @@ class Conductor:
         return self._cancelled or bool(heard & STOP) or STOP_NOW in heard
 
     def _write_handle(self) -> None:
-        """Write the handle of this process, in case its starter died before it could. Then check for a cancel request
-        that was made before there was a handle."""
+        """Write the handle of this conductor's process (host, pid, start time) into the run directory, in case its
+        starter died before it could. Then cancel the run if a cancel request was made before there was a handle."""
         handle = processes.local_handle(os.getpid(), self.plan.run_id, self.paths.root)
         # A full disk ends the run, and so does a missing run directory.
         write_or_note(partial(write_json, self.paths.handle, handle), "no handle written")
@@ -231,11 +234,13 @@ class Conductor:
                 self._end.request(time.monotonic(), self.plan.grace + _OVERTIME)
 
     def _may_go_on(self) -> bool:
-        """Return whether the run can continue without the nodes that were lost."""
+        """Return whether the run can continue without the nodes whose agents were lost: they are at most the plan's
+        spare nodes, the head is not among them, and the run is not cancelled."""
         return len(self._lost) <= self.plan.spare and 0 not in self._lost and not self._cancelled
 
     def _forward_signals(self) -> None:
-        """Pass the signals of this process on to every agent: TERM to cancel, QUIT to end at once."""
+        """Pass the signals that the conductor has received on to every agent: TERM to cancel the run, QUIT to end it at
+        once."""
         heard = self._signals.take()
         if STOP_NOW in heard:
             self._cancelled = True
@@ -255,7 +260,7 @@ class Conductor:
             processes.signal_process(pid, signal.SIGCONT)
 
     def _kill_overdue(self) -> None:
-        """Kill the agents that should have ended by now, because the run is ending. They hang."""
+        """Kill the agents that still run after the time limit for the end of the run. They hang."""
         if self._end.is_overdue(time.monotonic()):
             for pid in self._agents:
                 self._end_silent(pid)

@@ -63,13 +63,14 @@ class Dependency:
 
 
 def _is_alive(handle: Any) -> bool:
-    """Return whether the process of a handle lives. Processes on another machine count as alive, since nothing is known
-    about them."""
+    """Return whether the process that a run's `handle` identifies lives; False if there is no handle. A process on
+    another machine counts as alive, since nothing is known about it."""
     if not handle:
         return False
     return bool(handle["host"] != processes.host_name()) or processes.start_time(handle["pid"]) == handle["start_time"]
 
 
 def read_dependencies(root: str) -> list[Dependency]:
-    """Return the dependencies that after.json names; none if there is no such file."""
+    """Return the Dependency objects for the runs that the run or array in `root` waits for, which after.json in that
+    directory names; none if there is no such file."""
     return [Dependency(each["run"], each["roots"], each["any_end"], root) for each in read_after(root)]

@@ -39,7 +39,8 @@ def fork_detached(run: Callable[[], int], log: str, umask: int, root: str) -> in
 
 
 def spawn_detached(argv: Sequence[str], log: str, environ: Mapping[str, str], terminal: bool = False) -> int:
-    """Start a program of this Python that outlives this process and keeps none of its files open. Return its pid.
+    """Start Python with the arguments `argv` as a new program that outlives this process and keeps none of its files
+    open. The output is appended to the file `log`. Return the pid.
 
     With `terminal` the program stays in this session, in its own process group, and has this process's three streams as
     `TERMINAL`.
@@ -88,8 +89,8 @@ def _run_detached(run: Callable[[], int], log: str, umask: int, root: str) -> in
 
 
 def _redirect(log: str) -> None:
-    """Close the files of the process that this one was forked from, so that its pipes and sockets end when it does.
-    Write the output to `log`."""
+    """Close the files that this forked process has inherited from its parent, so that the parent's pipes and sockets
+    end with the parent. Read standard input from /dev/null, and append standard output and error to the file `log`."""
     null = os.open(os.devnull, os.O_RDONLY)
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for target, source in ((0, null), (1, out), (2, out)):

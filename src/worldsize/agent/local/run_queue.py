@@ -43,17 +43,20 @@ _NOT_WRITTEN = "not written"
 
 
 def fork_queue(root: str, umask: int, environ: Mapping[str, str]) -> int:
-    """Start the queue of the array, or of the single run, in `root`, as a forked process. Return its pid."""
+    """Start the queue of waiting runs for the array, or for the single run, in the directory `root`, as a forked
+    process that outlives this one. Return its pid."""
     return fork_detached(lambda: RunQueue(root, environ).run(), os.path.join(root, _LOG), umask, root)
 
 
 def spawn_queue(agent: str, root: str, environ: Mapping[str, str]) -> int:
-    """Start the queue of the array, or of the single run, in `root`, as a new program. Return its pid."""
+    """Start the queue of waiting runs for the array, or for the single run, in the directory `root`, as a new program
+    from the file `agent`, which outlives this process. Return its pid."""
     return spawn_detached([agent, root, "--queue"], os.path.join(root, _LOG), environ)
 
 
 class RunQueue:
-    """The queue of `root`: an array, or a run that waits."""
+    """The queue of waiting runs on this machine: the elements of the array in `root`, or the one run in `root` that
+    waits for another run."""
 
     def __init__(self, root: str, environ: Mapping[str, str]) -> None:
         self.paths = RunPaths(root)
@@ -70,7 +73,8 @@ class RunQueue:
         self._signals = SignalPipe()
 
     def run(self) -> int:
-        """Start the runs and wait until every run has ended. Return 0."""
+        """Start each run of the queue when its dependencies are met and a place is free, and wait until every run has
+        ended. At the end, write the result of an array. Return 0."""
         first = read_masked_plan(self._waiting[0])
         os.umask(first.umask)
         withdraw_variables(withheld_variables(first.secrets, self._environ))
@@ -94,8 +98,9 @@ class RunQueue:
             self._running.pop(pid, None)
 
     def _handle_signals(self) -> bool:
-        """Handle the signals since the last call. Return whether there were any. TERM cancels all runs, QUIT ends all
-        at once. CHLD, also from another process, means that the runs must be checked."""
+        """Handle the signals that the queue's process has received since the last call. Return whether there were any.
+        TERM cancels all runs of the queue, QUIT ends all at once. CHLD, also from another process, means that the runs
+        must be checked."""
         heard = self._signals.take()
         if heard & STOP or STOP_NOW in heard:
             self._conclude_waiting(_cancelled_status())
@@ -118,8 +123,8 @@ class RunQueue:
                 processes.signal_process(pid, signal.SIGTERM)
 
     def _may_start(self) -> bool:
-        """Return whether everything that the queue waits for has ended as required. If a dependency can no longer be
-        met, conclude all waiting runs as failed: no run of the queue will start."""
+        """Return whether all other runs that the queue's runs wait for have ended as required. If a dependency can no
+        longer be met, conclude all waiting runs as failed: no run of the queue will start."""
         self._dependencies = [each for each in self._dependencies if not each.is_met()]
         refused = next((each.refused for each in self._dependencies if each.refused), None)
         if refused:
@@ -148,7 +153,8 @@ class RunQueue:
         self._waiting = []
 
     def _conclude(self, paths: RunPaths, status: Status) -> None:
-        """Write the result of a run that was never started."""
+        """Write the result file of a run of the queue that was never started, with this `status`. Do nothing if the
+        run's directory was replaced; only log an error if its plan cannot be read."""
         if not self._is_unchanged(paths):
             return
         try:

@@ -37,7 +37,9 @@ class ResultWriter:
         write_or_note(partial(write_bytes, self._spare, b"\n" * _RESULT_BYTES), "no room for the result")
 
     def write(self, lost: Mapping[int, Verdict]) -> int:
-        """Write the result. `lost` contains the verdicts on nodes that left no record. Return the run's exit code."""
+        """Write an exit record for every node that left none, and the run's result, computed from the exit records of
+        all nodes. `lost` maps the rank of a node that left no record to the verdict on it. Return the run's exit code.
+        """
         facts = AttemptFacts(
             len(self.plan.agents),
             prepared=True,
@@ -64,8 +66,9 @@ class ResultWriter:
 
 
 def write_stand_in_record(plan: Plan, paths: RunPaths, node_rank: int, why: Verdict, started: float) -> ExitRecord:
-    """Write the exit record of an agent that could not write its own. If the agent has recorded an event with the
-    reason for which it was stopping, that reason takes precedence over `why`."""
+    """Write and return the exit record of a node whose agent could not write its own. `why` is the reason for its end.
+    If the agent has recorded an event with the reason for which it was stopping, that reason takes precedence over
+    `why`."""
     host, now = processes.host_name(), time.time()
     why = _verdict_of_events(paths, node_rank) or why
     record = ExitRecord(node_rank, host, plan.attempt, started, now, (), why.why, why.failure, why.code)
@@ -75,8 +78,8 @@ def write_stand_in_record(plan: Plan, paths: RunPaths, node_rank: int, why: Verd
 
 
 def _verdict_of_events(paths: RunPaths, node_rank: int) -> Verdict | None:
-    """Return the last verdict with which the agent recorded that it was stopping; None if it recorded none, or if its
-    events cannot be read."""
+    """Return the last verdict that the agent of node `node_rank` recorded in its events when it was stopping; None if
+    it recorded none, or if its events cannot be read."""
     try:
         found = [
             tuple_of(Verdict, event) for event in read_events(paths, node_rank) if event.get("event") == "stopping"
@@ -103,15 +106,16 @@ def agent_lost_verdict(node_rank: int, code: int, cancelled: bool, silent: bool 
 
 
 def no_head_verdict(error: Exception) -> Verdict:
-    """Return the verdict on a run of which no agent was started."""
+    """Return the verdict on a run of which no agent was started because of `error`: a failure for the reason STORAGE if
+    a disk is full, else RENDEZVOUS."""
     full = isinstance(error, OSError) and error.errno in DISK_FULL_ERRORS
     reason = Reason.STORAGE if full else Reason.RENDEZVOUS
     return failure_verdict(AGENT_LOST, reason, f"the run could not be started: {error}", 0)
 
 
 def end_orphans(agents: Container[int]) -> None:
-    """Kill the ranks of lost agents. They are now children of this process, and no agent supervises them. `agents` are
-    the pids that are spared."""
+    """Kill the processes that agents which ended without a record have left to this process, with their process groups:
+    the children of this process, except for the pids `agents`. No agent supervises them."""
     for pid in processes.children():
         if pid not in agents:
             processes.signal_group(pid, signal.SIGKILL)
@@ -119,8 +123,8 @@ def end_orphans(agents: Container[int]) -> None:
 
 
 def kill_descendants(spared: Sequence[int] = ()) -> None:
-    """Kill the processes that lost agents left behind: nothing of a run outlives its conductor, except for the
-    processes `spared` and their descendants."""
+    """Kill all descendants of this process, which lost agents left behind, until none is left: nothing of a run
+    outlives its conductor, except for the processes `spared` and their descendants."""
     pause = 0.001
     while True:
         for _ in processes.reap():

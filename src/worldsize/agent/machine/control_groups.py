@@ -21,27 +21,29 @@ _DEEPEST = 64
 
 
 def cpu_quota(root: str = "/") -> float | None:
-    """Return the number of processors whose full time the process may use, by the tightest of its groups; None for no
-    limit."""
+    """Return the number of processors whose full time this process may use, by the tightest limit of its control
+    groups; None for no limit."""
     limits = map(_quota, _directories(root, "cpu"))
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def processes_left(root: str = "/") -> int | None:
-    """Return how many processes and threads may still be started, by the tightest of its groups; None for no limit."""
+    """Return how many processes and threads this process may still start, by the tightest limit of its control groups;
+    None for no limit."""
     limits = map(_pids_left, _directories(root, "pids"))
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def memory_limit(root: str = "/") -> int | None:
-    """Return how many bytes of memory the process may use, by the tightest of its groups; None for no limit."""
+    """Return how many bytes of memory this process may use, by the tightest limit of its control groups; None for no
+    limit."""
     limits = map(_memory, _directories(root, "memory"))
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def memory_kills(root: str = "/") -> int | None:
-    """Return how often the kernel has killed a process of this process's own group, or of a group in it, because memory
-    had run out; None if no group of version 2 counts this."""
+    """Return how often the kernel has killed a process of this process's own control group, or of a group in it,
+    because memory had run out; None if no group of version 2 counts this."""
     words = next(
         filter(None, (_words(each, "memory.events") for each in reversed([*_directories(root, "memory")]))), []
     )
@@ -49,16 +51,16 @@ def memory_kills(root: str = "/") -> int | None:
 
 
 def memory_group(root: str = "/") -> str | None:
-    """Return the path of the process's own group that accounts for its memory, as the kernel names it; None if it has
-    none, or if the group cannot be distinguished from the group of all processes, as in a container."""
+    """Return the path of this process's own control group that accounts for its memory, as the kernel names it; None if
+    it has none, or if the group cannot be distinguished from the group of all processes, as in a container."""
     groups = _own_groups(root)
     path = groups.get("memory", groups.get("", "/"))
     return None if path == "/" or ".." in path.split("/") else path
 
 
 def _directories(root: str, controller: str) -> Iterator[str]:
-    """Yield the directories of the process's groups with this controller, of both versions, from the root of the mount
-    down to the process's own group."""
+    """Yield the directories of this process's control groups with this controller, such as "cpu", of both versions,
+    from the root of the mount down to the process's own group."""
     mounts, groups = read_mounts(root), _own_groups(root)
     version_1 = (mount for mount in mounts if mount.kind == "cgroup" and controller in mount.options)
     version_2 = (mount for mount in mounts if mount.kind == "cgroup2")
@@ -70,8 +72,8 @@ def _directories(root: str, controller: str) -> Iterator[str]:
 
 
 def _own_groups(root: str) -> dict[str, str]:
-    """Return the paths in /proc/self/cgroup by their controllers: `4:cpu,cpuacct:/a/b`. The line of version 2 has no
-    controller: `0::/a/b`."""
+    """Return the paths of this process's control groups in /proc/self/cgroup as a dictionary by controller:
+    `4:cpu,cpuacct:/a/b`. The line of version 2 has no controller, so its key is "": `0::/a/b`."""
     found: dict[str, str] = {}
     for line in text_of(os.path.join(root, "proc/self/cgroup")).split("\n"):
         number, _, rest = line.partition(":")
@@ -82,8 +84,8 @@ def _own_groups(root: str) -> dict[str, str]:
 
 
 def _below(mount: Mount, path: str) -> Sequence[str]:
-    """Return the group's path below the mount, as a sequence of names; none if the path is outside the mount, as a
-    container may see it."""
+    """Return the control group's `path` below the mount, as a sequence of directory names; none if the path is outside
+    the mount, as a container may see it."""
     top = mount.root.rstrip("/")
     if path != top and not path.startswith(top + "/"):
         return ()
@@ -92,8 +94,9 @@ def _below(mount: Mount, path: str) -> Sequence[str]:
 
 
 def _quota(directory: str) -> float | None:
-    """Return the number of processors whose full time a group may use; None for no limit. `cpu.max` contains `200000
-    100000`, or `max 100000`. Version 1 has a file for each of the two numbers, and -1 for no limit."""
+    """Return the number of processors whose full time the control group in `directory` may use; None for no limit.
+    `cpu.max` contains `200000 100000`, or `max 100000`. Version 1 has a file for each of the two numbers, and -1 for no
+    limit."""
     words = _words(directory, "cpu.max") or [
         *_words(directory, "cpu.cfs_quota_us"),
         *_words(directory, "cpu.cfs_period_us"),
@@ -103,8 +106,8 @@ def _quota(directory: str) -> float | None:
 
 
 def _memory(directory: str) -> int | None:
-    """Return the bytes of memory that a group may use; None for no limit. `memory.max` contains bytes, or `max`.
-    Version 1 has 2^63 less a page for no limit."""
+    """Return the bytes of memory that the control group in `directory` may use; None for no limit. `memory.max`
+    contains bytes, or `max`. Version 1 has 2^63 less a page for no limit."""
     words = _words(directory, "memory.max") or _words(directory, "memory.limit_in_bytes")
     return parse_digits(words[0]) if len(words) == 1 else None  # numbers too long for parse_digits mean no limit
 

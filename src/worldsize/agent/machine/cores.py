@@ -32,7 +32,8 @@ class Cores(NamedTuple):
 
 
 def read_cores(root: str = "/") -> Cores:
-    """Return the numbers of cores of this process. The ranks inherit all of them."""
+    """Return the numbers of cores that this process may run on, that the machine has, and that a control group grants,
+    as Cores. The ranks inherit all of them."""
     return Cores(allowed_cores(), online_cores(root), cpu_quota(root))
 
 

@@ -45,12 +45,13 @@ class FabricPort(NamedTuple):
         return f"{self.device}/{self.port}"
 
     def fact(self) -> dict[str, Any]:
-        """Return the port as a dictionary for JSON."""
+        """Return the fields of this RDMA port as a dictionary for JSON."""
         return dict(zip(self._fields, self))
 
 
 def read_ports(root: str = "/") -> list[FabricPort]:
-    """Return the ports of all devices that can connect nodes by RDMA, in the order of their names."""
+    """Return a FabricPort for each port of this machine that can connect nodes by RDMA, in the order of the devices'
+    names. Ports of software RDMA and of Azure's accelerated networking are left out."""
     ports = [_port(root, device, port) for device, port in fabric_places(root) if not _NO_FABRIC.match(device)]
     return [port for port in ports if not (port.netdev and _master_driver(root, port.netdev) == _HYPER_V)]
 
@@ -71,20 +72,22 @@ def _port(root: str, device: str, port: int) -> FabricPort:
 
 
 def _word(path: str) -> str:
-    """Return the word in a file of a number and its meaning: ACTIVE for "4: ACTIVE"."""
+    """Return the word after the colon in a file of the kernel that contains a number and its meaning: ACTIVE for "4:
+    ACTIVE"."""
     return text_of(path).rpartition(":")[2].strip()[:40]
 
 
 def _netdev(root: str, device: str, port: int) -> str:
-    """Return the network interface of the port: that of its first GID, else the only interface of the device; "" if
-    there is none."""
+    """Return the name of the network interface of an RDMA port: that of its first GID, else the only interface of the
+    device; "" if there is none."""
     first = text_of(os.path.join(fabric_directory(root, device), str(port), "gid_attrs", "ndevs", "0"))
     names = names_in(os.path.join(root, "sys", "class", "infiniband", device, "device", "net"))
     return first[:40] or (names[0][:40] if len(names) == 1 else "")
 
 
 def _master_driver(root: str, interface: str) -> str:
-    """Return the driver of the interface that this one is a part of; "" or another word if it is part of none."""
+    """Return the name of the driver of the network interface that `interface` is a part of; "" or another word if it is
+    part of none."""
     return os.path.basename(
         os.path.realpath(os.path.join(root, "sys", "class", "net", interface, "master", "device", "driver"))
     )

@@ -40,8 +40,9 @@ class KernelMessage(NamedTuple):
 
 
 def read_kernel_messages(since: float, failed: float, pids: Collection[int], path: str = LOG) -> list[KernelMessage]:
-    """Return the latest messages since `since` that are about `pids`, the processes of ranks: kills because memory had
-    run out, long waits, and GPU errors. Return nothing if the log cannot be read. Times are Unix seconds.
+    """Return the latest messages in the kernel's log since `since` that are about `pids`, the processes of ranks: kills
+    because memory had run out, long waits, and GPU errors. Return nothing if the log cannot be read. Times are Unix
+    seconds.
 
     Kills of this user's other processes, which ranks may have started, are included only if they came at the time at
     which the run `failed`. Of these, a kill because a control group's memory had run out is included only if the
@@ -64,8 +65,8 @@ def read_kernel_messages(since: float, failed: float, pids: Collection[int], pat
 
 
 def _processes_in(group: str | None, records: str) -> frozenset[int]:
-    """Return the processes that were killed in the control group, or below it, because its memory, or that of a group
-    that it is in, was full."""
+    """Return the pids of the processes that the kernel killed, according to its `records`, in the control group `group`
+    or below it, because the memory of that group, or of a group that it is in, was full."""
     killed = _KILLED_IN.finditer(records)
     return frozenset(
         int(each[3]) for each in killed if group and _contains(each[1], group) and _contains(group, each[2])
@@ -73,14 +74,15 @@ def _processes_in(group: str | None, records: str) -> frozenset[int]:
 
 
 def _contains(group: str, other: str) -> bool:
-    """Return whether `group` is `other`, or a group that `other` is in."""
+    """Return whether the control group with the path `group` is the group `other`, or one of the groups above
+    `other`."""
     return f"{other}/".startswith(f"{group}/")
 
 
 def _is_own(text: str, pids: Collection[int], beside: Collection[int] | None) -> bool:
-    """Return whether the message is about one of `pids`, or about the kill of another process that counts. `beside`
-    contains the processes that were killed in this process's control group by its limit; None if no kill of another
-    process counts."""
+    """Return whether the kernel's message `text` is about one of the ranks' processes `pids`, a GPU error without a
+    process, or the kill of another process of this user that counts. `beside` contains the processes that were killed
+    in this process's control group by its limit; None if no kill of another process counts."""
     killed = _KILLED.search(text)
     if killed is not None:
         pid, uid = int(killed[1]), int(killed[2])
@@ -95,8 +97,8 @@ def _is_own(text: str, pids: Collection[int], beside: Collection[int] | None) ->
 
 
 def read_records(path: str, *words: bytes) -> str | None:
-    """Return the kernel's records that contain any of these words, one on each line; None if this user may not read
-    them."""
+    """Return the records of the kernel's log `path` that contain any of `words`, one on each line; None if this user
+    may not read the log."""
     found: list[bytes] = []
     try:
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0)

@@ -33,14 +33,15 @@ class Mount(NamedTuple):
 
 
 def read_mounts(root: str = "/") -> Sequence[Mount]:
-    """Return all mounts, in the order in which they were made; none if the table cannot be read."""
+    """Return all mounts of the kernel's table /proc/self/mountinfo as Mount objects, in the order in which they were
+    made; none if the table cannot be read."""
     text = read_if_possible(os.path.join(root, "proc/self/mountinfo"), _MOST_BYTES).decode("utf-8", "surrogateescape")
     return [mount for mount in map(_mount_of, text.split("\n")) if mount is not None]
 
 
 def mount_of_path(path: str, mounts: Sequence[Mount]) -> Mount | None:
-    """Return the mount that contains an absolute path without links; of several at one point, the last, which hides the
-    others."""
+    """Return the mount of `mounts` that contains the absolute path, which must have no links; of several at one mount
+    point, the last, which hides the others. None if no mount contains the path."""
     holding = [(len(mount.point), at) for at, mount in enumerate(mounts) if _holds(mount.point, path)]
     return mounts[max(holding)[1]] if holding else None
 
@@ -58,8 +59,8 @@ def unmounted_point(path: str, mounts: Sequence[Mount], root: str = "/") -> str:
 
 
 def _mount_of(line: str) -> Mount | None:
-    """Parse a line of the table; None if it is not one. In `36 35 98:0 /root /point rw,noatime master:1 - ext3
-    /dev/root rw` the optional fields end with the dash."""
+    """Parse a line of the kernel's table of mounts into a Mount; None if the line is no entry of the table. In `36 35
+    98:0 /root /point rw,noatime master:1 - ext3 /dev/root rw` the optional fields end with the dash."""
     before, dash, after = line.partition(" - ")
     fields, rest = before.split(" "), after.split(" ")
     if not dash or len(fields) < 6 or len(rest) < 3:
@@ -68,7 +69,8 @@ def _mount_of(line: str) -> Mount | None:
 
 
 def _plain(text: str) -> str:
-    r"""Replace the octal codes for blanks, tabs, line ends and backslashes with these characters: `\040`."""
+    r"""Replace the octal codes for blanks, tabs, line ends and backslashes, such as `\040`, with these characters in a
+    field of the table of mounts."""
     return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8) & 0xFF), text)
 
 

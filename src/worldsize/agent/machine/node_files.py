@@ -13,7 +13,8 @@ _MOST_NAMES = 20_000
 
 
 def names_in(directory: str) -> list[str]:
-    """Return the names in a directory, sorted; none if it cannot be read, and only some if it has more than 20,000."""
+    """Return the names of the entries of a directory, sorted; none if it cannot be read, and only some if it has more
+    than 20,000."""
     try:
         with os.scandir(directory) as entries:
             return sorted(entry.name for entry, _ in zip(entries, range(_MOST_NAMES)))

@@ -28,8 +28,8 @@ def has_kernels_pids(root: str = "/") -> bool:
 
 
 def usable_cores(root: str = "/") -> int:
-    """Return the number of CPUs that this process may use, by its affinity and its control groups. A part of a CPU
-    counts as one."""
+    """Return the number of CPUs that this process may use, by its affinity and its control groups, rounded up to a
+    whole number and at least 1."""
     return max(1, math.ceil(read_cores(root).usable))
 
 

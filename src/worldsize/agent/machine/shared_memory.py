@@ -12,8 +12,8 @@ _GIB = 1 << 30
 
 
 def shortage_text(asked: int, host: str, place: str = _PLACE) -> str:
-    """Return a sentence with both sizes if the node has less shared memory than the `asked` bytes, or none; "" if it
-    has enough."""
+    """Return a sentence with both sizes if the node `host` has less shared memory in `place` (/dev/shm) than the
+    `asked` bytes of the job, or a sentence that it has none; "" if it has enough."""
     try:
         room = os.statvfs(place)
     except OSError:

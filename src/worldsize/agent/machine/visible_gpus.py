@@ -35,8 +35,8 @@ class CountedGpu(Gpu, Protocol):
 
 
 def visible_gpus(gpus: Sequence[Found], variable: str | None) -> list[Found]:
-    """Return the GPUs that a program sees if CUDA_VISIBLE_DEVICES has the value `variable`, in its order; all GPUs if
-    it is not set.
+    """Return those of the node's `gpus` that a program sees if CUDA_VISIBLE_DEVICES has the value `variable`, in its
+    order; all GPUs if it is not set.
 
     The value is read as CUDA reads it: numbers, or beginnings of UUIDs, up to the first that means none ("-1",
     "NoDevFiles"). A part of a divided GPU counts as its GPU. The variable does not state which GPU it belongs to, so
@@ -54,8 +54,8 @@ def visible_gpus(gpus: Sequence[Found], variable: str | None) -> list[Found]:
 
 
 def visible_units(seen: Sequence[CountedGpu], variable: str | None) -> int:
-    """Return how many devices a program sees in these visible GPUs: those of each GPU, or the parts that the variable
-    names."""
+    """Return how many devices a program sees in the visible GPUs `seen`: the number of parts if the value `variable` of
+    CUDA_VISIBLE_DEVICES names parts of divided GPUs, else the sum of the units of each GPU."""
     words = [word.strip() for word in variable.split(",")] if variable is not None else []
     if any(word.startswith("MIG-") for word in words):
         return len(words) if seen else 0

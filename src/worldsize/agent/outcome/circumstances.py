@@ -22,7 +22,8 @@ def note_circumstances(
     since: float,
     pids: Collection[int] | None,
 ) -> None:
-    """Write these notes as events.
+    """Write the node's notes on a failure of the run as events: "kernel" for each message of the kernel's log about the
+    ranks, and "compared" for whether this node has the file or module that the failed rank did not find.
 
     argv, environ  the command and environment of the ranks on this node; `argv` is None if the failure is its own
     since          the time at which the run began here, in Unix seconds

@@ -34,8 +34,8 @@ class Question(NamedTuple):
 
 
 def question_of(failure: Failure) -> Question | None:
-    """Return what the rank did not find, according to the message of its failure; None if the message does not report a
-    missing file or module."""
+    """Return the file or module that a failed rank did not find, according to the message of `failure`, as a Question;
+    None if the message does not report a missing file, an unreadable file or a missing module."""
     module = re.search(_MODULE, failure.message)
     if module is not None:
         return Question("module", module[1].partition(".")[0])
@@ -46,8 +46,9 @@ def question_of(failure: Failure) -> Question | None:
 
 
 def is_found(question: Question, argv: Sequence[str], environ: Mapping[str, str]) -> bool | None:
-    """Return whether this node has the object, in the working directory of the ranks and with their environment; None
-    if there is no answer in time. `argv` is the command of the ranks; its Python looks for a module."""
+    """Return whether this node has the file, readable file or module of `question`, in this process's working
+    directory, which is that of the ranks, and with the ranks' environment `environ`; None if there is no answer in
+    time. `argv` is the command of the ranks; its Python looks for a module."""
     if question.what == "module":
         first = argv[0] if argv and os.path.basename(argv[0]).startswith("python") else "python"
         words, missing = [first, "-c", _HAS_MODULE, question.name], _MODULE_MISSING
@@ -59,8 +60,9 @@ def is_found(question: Question, argv: Sequence[str], environ: Mapping[str, str]
 
 
 def _code_in_time(words: Sequence[str], environ: Mapping[str, str]) -> int | None:
-    """Return the exit code of the program; None if it cannot be started or takes too long. A program that takes too
-    long is killed and not waited for, because a process that waits for a file system may never end."""
+    """Run the program `words` with the environment `environ`, without input and output, and return its exit code; None
+    if it cannot be started or takes longer than PATIENCE seconds. A program that takes too long is killed and not
+    waited for, because a process that waits for a file system may never end."""
     try:
         child = subprocess.Popen(
             words, env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -46,7 +46,8 @@ class NodeRecorder:
             self.listener(kind, fields)
 
     def write_exit_record(self, record: ExitRecord) -> None:
-        """Write the exit record, completely even on a full disk: it uses the bytes that were reserved at the start."""
+        """Write the node's exit record to its file in the run directory, completely even on a full disk: it uses the
+        bytes that were reserved at the start."""
         self._guard(lambda: write_json(self._record, record.to_json(), reserved=self._spare))
 
     def is_deleted(self) -> bool:
@@ -75,8 +76,8 @@ class NodeRecorder:
 
 
 def note(text: str) -> None:
-    """Write a line to this process's own log. Ignore a failure, because the log may be on the full disk that the line
-    reports."""
+    """Write the line `text` to standard error, which is this process's own log. Ignore a failure, because the log may
+    be on the full disk that the line reports."""
     try:
         print(text, file=sys.stderr)
     except OSError:  # then no message can be written
@@ -94,8 +95,9 @@ def write_or_note(write: Callable[[], object], trouble: str) -> None:
 def write_unstarted_record(
     plan: Plan, paths: RunPaths, node_rank: int, what: str, reason: str | None = Reason.RENDEZVOUS, code: int = 1
 ) -> ExitRecord:
-    """Write and return the exit record of a node that could not begin. By default the `reason` is that the node has not
-    met the other nodes; the reason None means that it was cancelled. Raise OSError."""
+    """Write and return the exit record of a node that could not begin, with the failure message `what`. By default the
+    `reason` is that the node has not met the other nodes; the reason None means that it was cancelled. Raise OSError.
+    """
     now = time.time()
     failure = Failure(reason, what, node_rank, None, code, now) if reason else None
     stop = "failure" if failure else "cancel"
@@ -105,8 +107,8 @@ def write_unstarted_record(
 
 
 def write_follower_record(paths: RunPaths, node_rank: int, head: ExitRecord) -> None:
-    """Write the exit record of a node that could not begin because its head has ended. It ends for the same reason as
-    the head. Raise OSError."""
+    """Write the exit record of a node that could not begin because the head of its attempt has ended. The record has
+    the same reason, failure and exit code as `head`, the head's record. Raise OSError."""
     now = time.time()
     record = ExitRecord(node_rank, host_name(), head.attempt, now, now, (), head.stop, head.failure, head.code)
     write_json(paths.exit_record(node_rank), record.to_json())

@@ -27,15 +27,17 @@ class Notifications:
         self._recorder: NodeRecorder | None = None
 
     def attach(self, recorder: NodeRecorder, selector: selectors.BaseSelector) -> None:
-        """Pass on the events that the head's agent records from now on. Call this in that agent."""
+        """Pass the events that the head's agent records with `recorder` from now on to the process that executes the
+        job's `notify` command, and record the failures that this process reports as notices. Call this in the head's
+        agent."""
         if self._caller is not None:
             self._recorder = recorder
             recorder.listener = self._hear
             selector.register(self._caller, selectors.EVENT_READ, lambda: self._take_answers(selector))
 
     def tell_end(self) -> None:
-        """Send how the attempt has ended, unless that was sent before. Wait a short time for the command. Call this
-        once the exit record of the head is written."""
+        """Send a notification about how the attempt has ended to the job's `notify` command, unless it was sent before.
+        Wait a short time for the command. Call this once the exit record of the head is written."""
         if self._caller is not None:
             self._note(self._guard(self._caller.tell_end))
 
@@ -65,8 +67,8 @@ class Notifications:
 
 
 def begin_notifications(plan: Plan, paths: RunPaths, environ: Mapping[str, str], restartable: bool) -> Notifications:
-    """Return the notifications of an attempt that begins. They do nothing without `notify`, or if they cannot be set
-    up.
+    """Start the process that sends the notifications of an attempt to the job's `notify` command, and return its
+    Notifications. They do nothing without `notify`, or if they cannot be set up.
 
     `environ` is the environment of the command. `restartable` means that a scheduler may start the run again.
     """

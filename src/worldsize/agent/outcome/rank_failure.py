@@ -41,7 +41,8 @@ of gloo still run."""
 
 
 def read_error(paths: RunPaths, rank: int, torchelastic_file: str | None = None) -> dict[str, Any] | None:
-    """Return a rank's exception: {type, message, frames: [{file, line, function, code}], time}; None if it left none.
+    """Read the exception that a rank has recorded in its error file: {type, message, frames: [{file, line, function,
+    code}], time}. Return None if the rank has recorded none.
 
     The hook that Python ranks load writes the exception. Scripts under torch's @record write another form, which is
     read here too.
@@ -53,7 +54,8 @@ def read_error(paths: RunPaths, rank: int, torchelastic_file: str | None = None)
 
 
 def has_errors(paths: RunPaths) -> bool:
-    """Return whether any rank of the run has left an exception."""
+    """Return whether any rank of the attempt has recorded an exception, that is, whether the directory of the error
+    files has entries."""
     try:
         return bool(os.listdir(paths.errors_dir))
     except OSError:  # without the directory there are none
@@ -61,8 +63,8 @@ def has_errors(paths: RunPaths) -> bool:
 
 
 def _read_json(path: str) -> dict[str, Any]:
-    """Return the object in the file; {} for anything else. Scripts may write there as well as the hook, and their node
-    may end in the middle of a write."""
+    """Return the JSON object in a rank's error file; {} if the file is missing or contains anything else. Scripts may
+    write there as well as the hook, and their node may end in the middle of a write."""
     try:
         value = json.loads(read_file(path, _MAX_BYTES).decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
@@ -100,7 +102,7 @@ def _parse_torchelastic_error(value: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _seconds(value: Any) -> float:
-    """Return the value as a time in seconds; 0 if it is not a number."""
+    """Return the time that a rank's error file contains, any JSON value, as Unix seconds; 0 if it is not a number."""
     try:
         seconds = float(value or 0)
     except (TypeError, ValueError):
@@ -109,16 +111,17 @@ def _seconds(value: Any) -> float:
 
 
 def code_after_exception(code: int) -> int:
-    """Return the exit code of a rank that has raised an exception. If the rank was stopped while its interpreter was
-    still shutting down, the code is that of the exception and not of the signal."""
+    """Return the exit code that counts for a rank that has raised an exception and ended with `code`. If the rank was
+    stopped by TERM or KILL while its interpreter was still shutting down, it is that of the exception, 1; else `code`.
+    """
     return _RAISED if code in _STOP_CODES else code
 
 
 def rank_failure(
     rank: int, node_rank: int, host: str, code: int, ended: float, error: dict[str, Any] | None, oom_killed: bool
 ) -> Failure:
-    """Return the failure of one rank that ended with `code` by itself. Its time is that of the rank's exception, if the
-    rank left one.
+    """Return the Failure of one rank that ended with `code` by itself. The message contains the exception `error` that
+    the rank has recorded, if any. The time is that of the exception, else `ended`.
 
     An abort right after the exception counts as Python's exit code for an exception, 1.
     """
@@ -144,8 +147,8 @@ def rank_failure(
 
 
 def exception_text(error: dict[str, Any]) -> str:
-    """Return the exception's type and the first line of its message, with secret-like parts masked; "" if it is
-    empty."""
+    """Return the type and the first line of the message of a rank's recorded exception `error`, with secret-like parts
+    masked; "" if both are empty."""
     from worldsize.trust.secrets import mask_text
 
     lines = _error_text(error).strip().splitlines()
@@ -157,8 +160,8 @@ def _error_text(error: dict[str, Any]) -> str:
 
 
 def without_secrets(failure: Failure | None, plan: Plan) -> Failure | None:
-    """Return the failure with the plan's secrets masked in its message, because a group may be allowed to read the
-    records."""
+    """Return the failure with the values of the plan's secrets masked in its message, because a group may be allowed to
+    read the run's records. Return None for None."""
     if failure is None:
         return None
     from worldsize.plan.secrets_file import plan_secret_values
@@ -168,16 +171,17 @@ def without_secrets(failure: Failure | None, plan: Plan) -> Failure | None:
 
 
 def with_storage_reason(failure: Failure, directory: str) -> Failure:
-    """Return the failure with the reason that the disk of `directory` is full."""
+    """Return the failure with the reason STORAGE, and with a message that states that there is no space left on
+    `directory`."""
     said = re.search(_NO_SPACE, failure.message)
     message = failure.message if said else f"{failure.message}: no space left on {directory}"
     return failure._replace(reason=Reason.STORAGE, message=message)
 
 
 def with_watchdogs_words(failure: Failure, paths: RunPaths) -> Failure:
-    """Return the failure of a rank that was aborted, with the line of its log that reports that the rank waited too
-    long in a collective call, if there is one. NCCL's watchdog raises no exception in the rank. Return other failures
-    unchanged."""
+    """Return the failure of a rank that was aborted without an exception, with the line of the rank's log appended to
+    the message that reports a timeout in a collective call, if there is one. NCCL's watchdog raises no exception in the
+    rank. Return other failures unchanged."""
     if failure.rank is None or failure.code != _ABORT or not failure.message.endswith(ABORTED):
         return failure
     from worldsize.trust.secrets import mask_text
@@ -192,7 +196,8 @@ def with_watchdogs_words(failure: Failure, paths: RunPaths) -> Failure:
 def start_failure(
     command: str, rank: int | None, node_rank: int, error: OSError, directory: str, full: bool
 ) -> Failure:
-    """Return the failure of a rank that could not be started: 127 if the command does not exist, else 126.
+    """Return the Failure of a rank whose `command` could not be started because of `error`, with exit code 127 if the
+    command does not exist, else 126.
 
     `full` means that the disk of `directory` has no room.
     """

@@ -14,7 +14,8 @@ _SHOWN = 80
 
 
 def rank_warnings(paths: RunPaths, ranks: Sequence[int]) -> Iterator[RunWarning]:
-    """Yield a warning for each of `ranks` that has left an exception."""
+    """Yield a warning about an uncaught exception for each of `ranks`, which ended with code 0, that has recorded
+    one."""
     for rank in ranks:
         error = read_error(paths, rank)
         if error is not None:
@@ -22,13 +23,14 @@ def rank_warnings(paths: RunPaths, ranks: Sequence[int]) -> Iterator[RunWarning]
 
 
 def exception_warning(rank: int, error: dict[str, Any]) -> RunWarning:
-    """Return the warning about a rank that has left `error`, an exception as `read_error` returns it."""
+    """Return the warning that a rank ended with code 0 although it has recorded the uncaught exception `error`, as
+    `read_error` returns it."""
     what = "rank {} left an uncaught {}".format(rank, exception_text(error) or "exception")
     return RunWarning(EXCEPTION, f"{what}, and ended with 0", rank)
 
 
 def command_text(words: Sequence[str]) -> str:
-    """Return a command as text of at most 80 characters, with secrets masked."""
+    """Return the command line `words` as text of at most 80 characters, with secrets masked."""
     from worldsize.trust.secrets import mask_argv
 
     text = " ".join(mask_argv(list(words)))

@@ -53,13 +53,14 @@ class PeerVerdict(NamedTuple):
 
 
 def failure_verdict(why: str, reason: str, what: str, node_rank: int | None = None, code: int = 1) -> Verdict:
-    """Return the verdict on a run that fails now, as a whole or because of a node."""
+    """Return the verdict that ends a run which fails now, as a whole or because of node `node_rank`. `why` is the kind
+    of end, `reason` and `what` are the failure's reason and message, and `code` is the exit code."""
     return Verdict(why, Failure(reason, what, node_rank, None, code, time.time()))
 
 
 def starter_lost_verdict(node_rank: int, host: str, has_keeper: bool) -> Verdict:
-    """Return the verdict of a node whose keeper was killed, or whose keeper has reported that the agent's starter was
-    killed (`has_keeper`)."""
+    """Return the verdict with which a node ends the run because the process above its agent is gone: the process that
+    started the agent, as its keeper has reported (`has_keeper`), or the keeper itself."""
     what = (
         "the process that started its agent (a scheduler's) was killed"
         if has_keeper
@@ -69,7 +70,8 @@ def starter_lost_verdict(node_rank: int, host: str, has_keeper: bool) -> Verdict
 
 
 def conductor_lost_verdict() -> Verdict:
-    """Return the verdict of an agent whose conductor, or another process that held a local run, is gone."""
+    """Return the verdict with which an agent ends the run because the process that held the local run, its conductor,
+    was killed."""
     what = "the process that held this run (its conductor) was killed"
     return failure_verdict(CONDUCTOR_LOST, Reason.NODE_FAILURE, what)
 
@@ -83,13 +85,15 @@ def storage_full_verdict(root: str) -> Verdict:
 
 
 def lost_node_verdict(why: str, node_rank: int, what: str, host: str, code: int = 1) -> Verdict:
-    """Return the verdict that a node's agent is gone. `host` is the machine's name; "" if it is not known."""
+    """Return the verdict that ends a run because a node's agent is gone. `what` states how. `host` is the machine's
+    name; "" if it is not known."""
     message = "node {}{}: {}".format(node_rank, f" ({host})" if host else "", what)
     return failure_verdict(why, Reason.NODE_FAILURE, message, node_rank, code)
 
 
 def stronger_verdict(known: Verdict | None, heard: Verdict) -> Verdict:
-    """Return which of the `known` and the new verdict counts.
+    """Return which of two verdicts on a run counts: the `known` one (None if there is none yet) or the new one,
+    `heard`.
 
     Ranks also fail because they are cancelled, out of time, given up or no longer needed, so no verdict that arrives
     after such a verdict counts. Of two failures the earlier one counts. A failure that only reports a lost peer yields

@@ -18,8 +18,8 @@ NO_ACCESS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
 
 
 def unshare_namespaces(flags: int) -> None:
-    """Move this process, which has one thread, into new namespaces of the kinds `flags`. Without the permission to do
-    so, use a new user namespace too. Raise OSError."""
+    """Move this process, which has one thread, into new kernel namespaces of the kinds `flags`, such as NEW_MOUNTS.
+    Without the permission to do so, use a new user namespace too. Raise OSError."""
     user, group = os.geteuid(), os.getegid()
     try:
         call_kernel("unshare", flags)
@@ -32,8 +32,8 @@ def unshare_namespaces(flags: int) -> None:
 
 
 def find_obstacle(function: Callable[[], None]) -> str:
-    """Call a function that mounts in a child process. Return the message of the OSError that it raises; "" if it raises
-    none."""
+    """Test whether mounts are possible: call `function`, which mounts, in a forked child process. Return the message of
+    the OSError that it raises; "" if it raises none."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -51,8 +51,8 @@ def find_obstacle(function: Callable[[], None]) -> str:
 
 
 def detach_mounts(how: int) -> None:
-    """Make mounts from now on visible in this namespace only. `how` is PRIVATE, or SLAVE, with which mounts that are
-    made outside still appear here."""
+    """Change how mounts propagate, so that mounts that are made in this process's mount namespace from now on are
+    visible only there. `how` is PRIVATE, or SLAVE, with which mounts that are made outside still appear here."""
     mount("none", "/", "", RECURSIVE | how)
 
 
@@ -83,12 +83,13 @@ def open_path(path: str) -> OpenPath:
 
 
 def bind(source: OpenPath, target: OpenPath) -> None:
-    """Mount `source` at `target`, together with the mounts in it. Raise OSError."""
+    """Mount the directory or file `source` also at `target` (a bind mount), together with the mounts in it. Raise
+    OSError."""
     mount(source.name, target.name, "", BIND | RECURSIVE)
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    """Call mount(2). Raise OSError."""
+    """Call the system call mount(2) with these arguments; `kind` is the file system's type. Raise OSError."""
     call_kernel("mount", os.fsencode(source), os.fsencode(target), os.fsencode(kind), flags, os.fsencode(options))
 
 

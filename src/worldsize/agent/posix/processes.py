@@ -131,7 +131,8 @@ def _spawn(
 
 
 def close_terminal_at_exec() -> None:
-    """Prevent the programs that this process starts from inheriting `TERMINAL`, unless it is passed explicitly."""
+    """Prevent the programs that this process starts from inheriting the descriptors `TERMINAL`, which have the streams
+    for a run's only rank, unless they are passed explicitly."""
     for file in TERMINAL:
         os.set_inheritable(file, False)
 
@@ -139,8 +140,8 @@ def close_terminal_at_exec() -> None:
 def spawn_helper(
     program: str, argv: Sequence[str], environment: Mapping[str, str], log: str, stdin: int | None = None
 ) -> int:
-    """Start a helper, a process of the agent next to the ranks, as `spawn` does. `is_helper` distinguishes it from
-    ranks."""
+    """Start a helper, a process of the agent next to the ranks, as `spawn` does, and return its pid. A variable in its
+    environment contains the agent's pid, by which `is_helper` distinguishes it from ranks."""
     return spawn(program, argv, {**environment, HELPER_OF: str(os.getpid())}, log, stdin=stdin)
 
 
@@ -157,8 +158,8 @@ def is_helper(pid: int) -> bool:
 
 
 def move_above_standard(file: int) -> int:
-    """Return the same open file with a number above the standard three, because a number that is duplicated to itself
-    would be closed."""
+    """Return a descriptor of the same open file with a number above the standard three: `file` itself, or a duplicate,
+    after which `file` is closed. A number that is duplicated to itself when a program starts would be closed."""
     if file > 2:
         return file
     moved = move_above_standard(os.dup(file))
@@ -190,7 +191,8 @@ def exit_code(status: int) -> int:
 
 
 def reap() -> Iterator[tuple[int, int]]:
-    """Reap every child that has ended by now, and yield (pid, exit code)."""
+    """Reap every child of this process that has ended by now, without waiting, and yield (pid, exit code) for each; the
+    code is 128+N for signal N."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -202,13 +204,13 @@ def reap() -> Iterator[tuple[int, int]]:
 
 
 def has_ended(child: int) -> bool:
-    """Return whether a child has ended. It is not reaped."""
+    """Return whether the child process with the pid `child` has ended. It is not reaped."""
     fields = stat_fields(child)
     return fields is None or fields[0] in b"ZX"
 
 
 def newly_stopped_children() -> Iterator[int]:
-    """Yield the children that were stopped (SIGSTOP) since the last call."""
+    """Yield the pids of the children of this process that were stopped (SIGSTOP) since the last call."""
     while True:
         try:
             found = os.waitid(os.P_ALL, 0, os.WSTOPPED | os.WNOHANG)
@@ -225,8 +227,8 @@ def is_stopped(pid: int) -> bool:
 
 
 def signal_group(leader: int, number: int) -> None:
-    """Send a signal to the process group of `leader`, if any of it is left. Then continue the group, so that TERM
-    arrives."""
+    """Send the signal `number` to the process group of `leader`, if any process of the group is left. Then continue the
+    group with SIGCONT, so that TERM arrives; not after KILL."""
     for each in (number,) if number == signal.SIGKILL else (number, signal.SIGCONT):
         try:
             os.killpg(leader, each)
@@ -242,18 +244,18 @@ def signal_process(pid: int, number: int) -> None:
 
 
 def children() -> list[int]:
-    """Return the living children of this process, including adopted orphans. Zombies are included until they are
-    reaped."""
+    """Return the pids of the living children of this process, including adopted orphans. Zombies are included until
+    they are reaped."""
     return _children(os.getpid())
 
 
 def descendants() -> list[int]:
-    """Return all descendants of this process, parents before children."""
+    """Return the pids of all descendants of this process, parents before children."""
     return trees(children())
 
 
 def trees(roots: Iterable[int]) -> list[int]:
-    """Return `roots` and all their descendants, parents before children."""
+    """Return the pids `roots` and those of all their descendant processes, parents before children."""
     found: list[int] = []
     front = list(roots)
     while front:
@@ -263,8 +265,8 @@ def trees(roots: Iterable[int]) -> list[int]:
 
 
 def _children(pid: int) -> list[int]:
-    """Return the children of each of the process's threads. Only this process's own tree is read, because there may be
-    hundreds of agents on a machine."""
+    """Return the pids of the children of all threads of the process `pid`. Only this process's own tree is read,
+    because there may be hundreds of agents on a machine."""
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
@@ -282,8 +284,8 @@ def _children(pid: int) -> list[int]:
 
 
 def _whole_file(path: str) -> bytes:
-    """Return the contents of a file of /proc. It is read without a file object, which would take longer than the
-    reading. Raise OSError."""
+    """Return the contents of a file of /proc as bytes. The file is read without a file object, which would take longer
+    than the reading. Raise OSError."""
     with Descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as file:
         return b"".join(iter(lambda: os.read(file, 1 << 16), b""))
 
@@ -299,7 +301,7 @@ def _children_by_parent(pid: int) -> list[int]:
 
 
 def stat_fields(pid: int) -> list[bytes] | None:
-    """Return the fields of /proc/PID/stat after the command: [state, ppid, pgrp, …]; None if there is no such
+    """Return the fields of /proc/PID/stat after the command, as bytes: [state, ppid, pgrp, …]; None if there is no such
     process."""
     return read_if_possible(f"/proc/{pid}/stat").rpartition(b") ")[2].split() or None
 
@@ -310,8 +312,8 @@ def command_line(pid: int) -> tuple[str, ...]:
 
 
 def variable(pid: int, name: str) -> str:
-    """Return the value that an environment variable had when the process executed its program; "" if it cannot be
-    read."""
+    """Return the value of the environment variable `name` of the process `pid`, as it was when the process executed its
+    program; "" if it is not set or cannot be read."""
     values = _read(pid, "environ").split("\0")
     return next((value[len(name) + 1 :] for value in values if value.startswith(name + "=")), "")
 
@@ -328,14 +330,15 @@ def start_time(pid: int) -> int | None:
 
 
 def host_name() -> str:
-    """Return the same as `socket.gethostname()`. The module `socket` makes enums of its constants, which takes 1 ms of
-    every start."""
+    """Return this machine's host name, the same as `socket.gethostname()`. The module `socket` makes enums of its
+    constants, which takes 1 ms of every start."""
     return os.uname().nodename
 
 
 def local_handle(pid: int, run_id: str, run_dir: str) -> dict[str, Any]:
-    """Return the native id of a run that the process `pid` of this machine has started, or will start. It is the same
-    for every process that writes it."""
+    """Return the handle (native id) of a local run, by which other processes find and signal the process `pid` of this
+    machine that runs it: a dictionary with the pid, its start time, the host, the run's id and directory. It is the
+    same for every process that writes it."""
     return {
         "type": "local",
         "pid": pid,

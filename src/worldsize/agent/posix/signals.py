@@ -30,22 +30,23 @@ _CAUGHT_SIGNALS = STOP | {STOP_NOW, signal.SIGCHLD}
 
 
 def ignore_notices() -> None:
-    """Ignore the NOTICES, so that they neither end nor stop this process or its forks. In programs that
-    `processes.spawn` starts, the NOTICES have their default effect."""
+    """Ignore the signals NOTICES (USR1, USR2 and others that schedulers send for the ranks), so that they neither end
+    nor stop this process or its forks. In programs that `processes.spawn` starts, they have their default effect."""
     for number in NOTICES:
         signal.signal(number, signal.SIG_IGN)
 
 
 def is_in_step_cgroup(groups: str = "/proc/self/cgroup") -> bool:
-    """Return whether Slurm sends the NOTICES to this process, a task of a step, and not to the processes that it
-    starts. Slurm does so with control groups."""
+    """Return whether this process is a task of a Slurm step that Slurm tracks with control groups, according to the
+    file `groups`. Slurm then sends the signals NOTICES to this process, and not to the processes that it starts."""
     text = read_if_possible(groups).decode("utf-8", "replace")
     return "/job_" in text and re.search(_TRACKED, text) is not None
 
 
 def pass_on_notices(living: Callable[[], Iterable[int]]) -> None:
-    """Pass the NOTICES on to the processes `living`. Call this if a scheduler sends them to this process only: to a
-    batch script, in whose place the agent runs, or to a task."""
+    """Install handlers that pass the signals USR1, USR2 and XCPU on to the processes whose pids `living()` returns.
+    Call this if a scheduler sends them to this process only: to a batch script, in whose place the agent runs, or to a
+    task."""
 
     def pass_on(number: int, _: object) -> None:
         for pid in list(living()):
@@ -75,14 +76,14 @@ class SignalPipe:
         return self._reading
 
     def take(self) -> set[int]:
-        """Return the signals that have arrived since the last call."""
+        """Return the numbers of the signals that this process has received since the last call."""
         try:
             return set(os.read(self._reading, 1 << 16))
         except BlockingIOError:
             return set()
 
     def forget(self) -> None:
-        """Close the pipe in a forked child, because it belongs to the parent."""
+        """Close the signal pipe in a forked child, because it belongs to the parent."""
         signal.set_wakeup_fd(-1)
         os.close(self._reading)
         os.close(self._writing)
@@ -102,4 +103,5 @@ def release_signals() -> None:
 
 
 def _do_nothing(*_: object) -> None:
-    """Handle a signal by doing nothing. The signal's number was written to the pipe before this handler is called."""
+    """Do nothing when a signal arrives. Python has written the signal's number to the pipe of `SignalPipe` before this
+    handler is called."""

@@ -19,8 +19,8 @@ _OWN = ("outputs", "logs")
 
 
 def complete_own_element(plan: Plan, element: RunPaths) -> None:
-    """Complete the run directory as `complete_element` does if the run is an element of an array. Do nothing for other
-    runs. Raise OSError."""
+    """Complete the run directory `element` as `complete_element` does if the run is an element of an array, and, for a
+    trial of a search, write its configuration. Do nothing for other runs. Raise OSError."""
     place = array_of(element)
     if place is None:
         return
@@ -36,8 +36,9 @@ def complete_own_element(plan: Plan, element: RunPaths) -> None:
 
 
 def complete_element(array: RunPaths, element: RunPaths, without: tuple[str, ...] = ()) -> None:
-    """Create the files and directories that the element's directory lacks. Existing ones are left unchanged. `without`
-    names outputs that belong only to the array; their temporary files are skipped too. Raise OSError."""
+    """Create the files and directories that the run directory of an array's element lacks, from those of the array: its
+    own outputs/ and logs/, and its code as hard links. Existing ones are left unchanged. `without` names outputs that
+    belong only to the array; their temporary files are skipped too. Raise OSError."""
     for directory in element.directories():
         os.makedirs(directory, exist_ok=True)
     _mirror(array.inrank, element.inrank, _link_file)
@@ -55,9 +56,9 @@ def complete_element(array: RunPaths, element: RunPaths, without: tuple[str, ...
 def _mirror(
     source: str, target: str, put: Callable[[str, str], None], is_skipped: Callable[[str], bool] = lambda name: False
 ) -> None:
-    """Create the contents of `source` in `target`: directories as directories; links, which other users may have
-    created, as links; files by `put(source, target)`. `is_skipped` decides by its name whether an entry of `source`
-    itself is left out. Raise OSError."""
+    """Create the contents of the directory `source` in the directory `target`: directories as directories; links, which
+    other users may have created, as links; files by `put(source, target)`. `is_skipped` decides by its name whether an
+    entry of `source` itself is left out. Raise OSError."""
     with os.scandir(source) as entries:
         for entry in entries:
             if is_skipped(entry.name):
@@ -92,7 +93,8 @@ def _link_file(source: str, path: str) -> None:
 
 
 def _copy(source: str, path: str) -> None:
-    """Copy the file, so that the element has its own, since its job writes to it. Do nothing if the name exists."""
+    """Copy the file `source` of the array to `path`, so that the element has its own, since its job writes to it. Do
+    nothing if the name exists."""
     if not os.path.lexists(path):
         import shutil
 

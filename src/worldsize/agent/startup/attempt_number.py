@@ -23,8 +23,9 @@ _OVER = 60.0
 
 
 def choose_attempt(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> tuple[Plan, RunPaths]:
-    """Return the plan and the paths of the attempt that this node begins. It is the first attempt that is new to this
-    node and is not over, starting from the latest attempt, or from `least` if that is a greater number.
+    """Choose the number of the attempt that this node's agent begins, and return the plan and the paths of that
+    attempt. It is the first attempt that this node has not begun and that is not over, starting from the latest
+    attempt, or from `least` if that is a greater number.
 
     Raise RunFailed if the run has ended, because it is not started again.
     """
@@ -41,7 +42,8 @@ def choose_attempt(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> t
 
 
 def _was_begun(paths: RunPaths, node_rank: int) -> bool:
-    """Return whether this node has begun the attempt, or the attempt is over."""
+    """Return whether the agent of node `node_rank` has begun the attempt of `paths`, or the attempt is over because its
+    head's agent has ended some time ago."""
     if os.path.exists(paths.events(node_rank)) or os.path.exists(paths.exit_record(node_rank)):
         return True
     try:

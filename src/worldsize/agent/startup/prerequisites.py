@@ -32,9 +32,9 @@ _PAUSE = 0.25
 
 
 def run_prerequisites(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Check the runs that this run waits for, execute its setup, and return the environment for the ranks. Raise
-    RunFailed if the ranks must not start. The exit record is written before, except if the run's directory has been
-    removed or replaced by another."""
+    """Check the other runs that this run waits for, execute the job's setup, and return the environment for the ranks
+    as the setup leaves it. Raise RunFailed if the ranks must not start. The exit record is written before, except if
+    the run's directory has been removed or replaced by another."""
     why = unmet_dependency(paths)
     if why:
         raise _record_unstarted(plan, paths, node_rank, f"it waited for {why}", Reason.DEPENDENCY, 1)
@@ -62,11 +62,11 @@ def run_prerequisites(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapp
 
 
 def unmet_dependency(paths: RunPaths) -> str:
-    """Return a text about the first run that this one waits for and that has not SUCCEEDED; "" if all have, or if any
+    """Return a text about the first run that this run waits for and that has not SUCCEEDED; "" if all have, or if any
     end is accepted.
 
-    These runs are over, because the scheduler that started this agent has waited for them. Their records may become
-    visible here some seconds later.
+    The runs that this one waits for are over, because the scheduler that started this agent has waited for them. Their
+    records may become visible here some seconds later.
     """
     place = array_of(paths)
     listed = read_after(place[0] if place else paths.root)
@@ -83,8 +83,9 @@ def unmet_dependency(paths: RunPaths) -> str:
 
 
 def _state(root: str, waiting: str) -> str | None:
-    """Return the final state of a run, from its result, else from its exit records. Return None while they do not
-    contain it, and if the directory has another owner than that of the run that waits."""
+    """Return the final state of the run in the directory `root`, from its result, else from its exit records. Return
+    None while they do not contain it, and if `root` has another owner than `waiting`, the directory of the run that
+    waits."""
     if not has_same_owner(root, waiting):
         return None
     try:

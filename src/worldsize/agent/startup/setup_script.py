@@ -24,8 +24,9 @@ _PAUSE = 0.02
 def environment_after_setup(
     plan: Plan, paths: RunPaths, environ: Mapping[str, str], stopped: Callable[[], bool], node_rank: int = 0
 ) -> dict[str, str] | None:
-    """Execute the plan's setup. Return `environ` as the setup leaves it; None once `stopped()` is true. The output of
-    the lines goes to batch.log, on a node other than the first to batch-NNNN.log.
+    """Execute the shell lines of the plan's `setup` in bash with the environment `environ`. Return the environment that
+    the lines leave behind, for the ranks; None once `stopped()` is true. The output of the lines goes to batch.log, on
+    a node other than the first to batch-NNNN.log.
 
     Raise OSError; raise RunFailed, with the line that failed and its exit code, if the setup fails.
     """
@@ -64,8 +65,9 @@ def environment_after_setup(
 
 
 def _open_unnamed_file() -> BufferedRandom:
-    """Open a file without a name, because an environment contains secrets, and a run's directory may be open to a
-    group. The file's number is one that setup lines do not use for their own files."""
+    """Open and return a temporary file without a name, into which the setup writes its environment, because an
+    environment contains secrets, and a run's directory may be open to a group. The file's number is one that setup
+    lines do not use for their own files."""
     import fcntl
 
     with Descriptor(open_unnamed_file("environment")) as made:

@@ -22,7 +22,8 @@ class Part(NamedTuple):
 
 
 def seconds_until_due(parts: Sequence[Part], now: float, longest: float) -> float:
-    """Return the seconds until the first deadline, at most `longest` and at least 0."""
+    """Return the seconds from `now` until the first deadline of these parts of the supervisor, at most `longest` and at
+    least 0."""
     moments = [moment for part in parts for moment in (part.deadline(),) if moment is not None]
     return max(0.0, min([longest, *(moment - now for moment in moments)]))
 
@@ -44,8 +45,8 @@ class Deadline:
 
 
 def is_silence_excused(paused: float, silence: float) -> bool:
-    """Return whether this process itself was paused for more than half of `silence` seconds, so that the silence of
-    other nodes proves nothing."""
+    """Return whether this process itself was paused for so long, more than half of `silence` seconds, that the silence
+    of other nodes proves nothing."""
     return paused > silence / 2
 
 
@@ -62,15 +63,16 @@ class Suspension:
         self._ran_at = self._resumed_at = now
 
     def notice(self, now: float) -> float:
-        """Record that the process runs now. Return the seconds since the last call."""
+        """Record that this process runs at `now`. Return the seconds since the last call. More than the allowed number
+        of seconds count as a suspension of the process."""
         paused, self._ran_at = now - self._ran_at, now
         if paused > self._allowed:
             self.seconds, self._resumed_at = paused, now
         return paused
 
     def is_recent(self, now: float, within: float) -> bool:
-        """Return whether the latest suspension ended less than `within` seconds ago. An order that arrives then may be
-        the other nodes' reaction to the suspension."""
+        """Return whether the latest suspension of this process ended less than `within` seconds before `now`. An order
+        that arrives then may be the other nodes' reaction to the suspension."""
         return self.seconds > 0 and now - self._resumed_at < within
 
 
@@ -83,10 +85,12 @@ class StoppedAgents:
         self._since: dict[int, float] = {}
 
     def record(self, pids: Iterable[int], now: float) -> None:
-        """Record that these agents have been stopped at `now`, whether or not they were stopped before."""
+        """Record that the agents with these pids were stopped (SIGSTOP) at `now`, whether or not they were stopped
+        before."""
         self._since.update(dict.fromkeys(pids, now))
 
     def overdue(self, now: float, is_stopped: Callable[[int], bool]) -> list[int]:
-        """Return the agents that count as lost. Agents for which `is_stopped` is false run again, and are forgotten."""
+        """Return the pids of the agents that have been stopped (SIGSTOP) for so long that they count as lost. Agents
+        for which `is_stopped` is false run again, and are forgotten."""
         self._since = {pid: since for pid, since in self._since.items() if is_stopped(pid)}
         return [pid for pid, since in self._since.items() if now - since > self._silence]

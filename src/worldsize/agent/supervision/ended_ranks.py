@@ -37,8 +37,8 @@ class EndedRanks:
         self._oom_kills = oom_kills()
 
     def failures(self, ended: EndedProcess, before: float | None = None) -> list[Failure]:
-        """Return the failure of each of the process's ranks. For the process of a launcher, which represents several
-        ranks, return the failures that the launcher reports.
+        """Return the failures of the ranks of an ended process: one for each rank, or, for the process of a launcher,
+        which represents several ranks, those that the launcher reports.
 
         With `before` (Unix seconds), return only the failures of ranks that failed by themselves before that time, by
         the times of their exceptions.
@@ -53,7 +53,8 @@ class EndedRanks:
 
     def warnings(self, ranks: tuple[RankExit, ...], leftovers: Sequence[Leftover]) -> tuple[RunWarning, ...]:
         """Return the warnings about a node whose processes have all ended, as `ranks` state, without a failure of the
-        run."""
+        run: recorded exceptions, and the `leftovers` of ranks that the agent had to end. Return none if the records
+        cannot be parsed."""
         if not leftovers and self._plan.batch is None and not has_errors(self._paths):
             return ()
         from worldsize.agent.supervision.warnings import node_warnings
@@ -74,17 +75,17 @@ class EndedRanks:
         return [self._with_full_disk_reason(failure) for failure in found]
 
     def _with_full_disk_reason(self, failure: Failure) -> Failure:
-        """Return the failure with a full disk as its reason if the disk is full and may have caused it. A batch script
-        that ended by TERM counts: the TERM may come from srun, whose message about the first failed task found no room
-        either."""
+        """Return the rank's failure with the reason STORAGE if the disk of the run directory is full and may have
+        caused it; else unchanged. A batch script that ended by TERM counts: the TERM may come from srun, whose message
+        about the first failed task found no room either."""
         ended = failure.reason == Reason.EXIT_CODE or (self._plan.batch is not None and failure.code == _TERM_CODE)
         full = ended and is_disk_full(self._paths.root)
         return with_storage_reason(failure, self._paths.root) if full else failure
 
 
 def _may_be_of_own_group() -> bool:
-    """Return whether a process of this process's control group may be among those that the kernel has killed. The
-    machine's count includes the processes of all users."""
+    """Return whether a process of this process's control group may be among those that the kernel has killed because
+    memory had run out. The machine's count of such kills includes the processes of all users."""
     from worldsize.agent.machine.control_groups import memory_kills  # few runs need it
 
     return memory_kills() != 0

@@ -39,14 +39,15 @@ class HangWatch:
         self._observer: Any = None
 
     def plan_first(self, plan: Plan, paths: RunPaths, node: int) -> None:
-        """Plan the begin of the watch, if the job has a watchdog timeout. Call this when the ranks have been
-        started."""
+        """Plan the beginning of the watch for hangs on this node, if the job has a watchdog timeout. Call this when the
+        ranks have been started."""
         if plan.watchdog_timeout:
             self._given = plan, paths, node
             self._first_at = time.monotonic() + min(_LONGEST_WAIT, _SHARE * plan.watchdog_timeout)
 
     def finish(self) -> None:
-        """Terminate the programs of the watch. Call this once, when the ranks have ended."""
+        """Close the observer of the watch for hangs, which terminates its programs. Call this once, when the ranks have
+        ended."""
         observer, self._observer, self._first_at = self._observer, None, None
         if observer is not None:
             self._guard(observer.close)
@@ -76,7 +77,8 @@ class HangWatch:
         self._end.decide(failure_verdict(verdict.HANG, Reason.HANG, why, code=verdict.TIMEOUT_CODE), time.monotonic())
 
     def _guard(self, act: Any) -> None:
-        """Call `act`. An exception ends the watch, not the run."""
+        """Call `act`, an action of the watch for hangs. If it raises an exception, log it and end the watch, but not
+        the run."""
         try:
             act()
         except Exception as error:  # noqa: BLE001  # no process, or no file of the agent: the run continues

@@ -36,7 +36,8 @@ class LogTimesWriter:
         self._sizes = [0] * len(self._files)
 
     def write(self, now: float) -> None:
-        """Write the entries for the time `now`. Raise OSError if the disk is full, or if the run has been removed."""
+        """Check the sizes of the ranks' logs, and append a line with the size and the Unix time `now` to the times file
+        of each log whose size has changed. Raise OSError if the disk is full, or if the run has been removed."""
         for i, (log, times) in enumerate(self._files):
             try:
                 size = os.stat(log).st_size
@@ -59,14 +60,15 @@ class LogTimes:
         self._ending: Event | None = None
 
     def plan_first(self, plan: Plan, paths: RunPaths, node: NodePlan) -> None:
-        """Plan the first check for one second from now. The logs of a run that ends before are checked once, at its
-        end. Call this when the ranks have been started."""
+        """Plan the first check of the sizes of this node's rank logs for one second from now. The logs of a run that
+        ends before are checked once, at its end. Call this when the ranks have been started."""
         nodes = (node,) if plan.batch is None else plan.nodes
         self._writer = LogTimesWriter(paths, [rank.rank for each in nodes for rank in each.ranks])
         self._start_at = time.monotonic() + EVERY
 
     def finish(self) -> None:
-        """Write the last entries. Call this once, when the ranks have ended."""
+        """Write the last sizes and times of this node's rank logs, and end the thread that checks them. Call this once,
+        when the ranks have ended."""
         self._start_at = None
         if self._thread is not None and self._ending is not None:
             self._ending.set()
@@ -89,8 +91,8 @@ class LogTimes:
         self._thread = thread
 
     def _run(self, ending: Event) -> None:
-        """Write the entries in the thread until `ending` is set. All signals are blocked here, because the main thread
-        handles them."""
+        """Write the sizes and times of the ranks' logs in the thread every second until `ending` is set, and once more
+        then. All signals are blocked here, because the main thread handles them."""
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         self._write()
         while not ending.wait(EVERY):

@@ -28,23 +28,26 @@ class NodePreparation(Protocol):
     def fileno(self) -> int: ...
 
     def acknowledge(self) -> None:
-        """Process the input that made it readable."""
+        """Process the input that made this preparation of the node readable for the selector."""
 
     def deadline(self) -> float | None:
-        """Return the time of the next action of `tick`, in seconds of the monotonic clock; None if there is none."""
+        """Return the time of the next action of this preparation's `tick`, in seconds of the monotonic clock; None if
+        there is none."""
 
     def tick(self, now: float) -> None:
-        """Perform the action that is due at the time `now`."""
+        """Perform the action of this preparation that is due at the time `now` (monotonic clock)."""
 
     def finish(self, recorder: NodeRecorder) -> NodeLaunch:
-        """Return the launch, changed by this preparation for this node. Call this once the preparation is ready."""
+        """Return the description of the ranks' launch on this node, as this preparation has changed it. Call this once
+        the preparation is ready."""
 
     def stop(self) -> Iterable[int]:
-        """Stop the rest of the preparation, ready or not, without waiting. Keep the parts that the launch uses. Return
-        the processes that may continue for a while."""
+        """Stop the rest of this preparation of the node, ready or not, without waiting. Keep the parts that the launch
+        of the ranks uses. Return the pids of the processes that may continue for a while."""
 
     def close(self) -> None:
-        """Remove everything that the preparation has created, except for what others still need."""
+        """Remove everything that this preparation has created on the node, except for what other runs or nodes still
+        need."""
 
 
 class _Kind(NamedTuple):
@@ -81,8 +84,8 @@ class NodePreparations:
         recorder: NodeRecorder,
         spared: set[int],
     ) -> None:
-        """Collect the preparations that apply to the plan, without beginning them. The processes that may be left for a
-        while, because they wait for a dead file server, are added to `spared`."""
+        """Collect the preparations of this node that apply to the plan, without beginning them. The pids of processes
+        that may be left for a while, because they wait for a dead file server, are added to `spared`."""
         self.launch = launch
         self.failure: Failure | None = None
         self.ready = False
@@ -97,8 +100,9 @@ class NodePreparations:
         self.part = Part(self._deadline, self._tick)
 
     def advance(self) -> None:
-        """Begin the preparations that are due, and finish those that are ready. Raise ConfigError if this installation
-        does not support one."""
+        """Finish the current preparation of this node if it is ready, and begin the next one once all nodes have
+        completed the one before. Set `ready` after the last. Raise ConfigError if this installation does not support a
+        preparation."""
         while not self.ready:
             if self._current is not None:
                 self.failure = self._current.failure
@@ -129,7 +133,8 @@ class NodePreparations:
             self._current.tick(now)
 
     def stop(self) -> None:
-        """Stop the current preparation, and the process that waits to fork ranks, because the ranks will not start."""
+        """Stop the current preparation of this node, and the process that waits to fork ranks, because the ranks will
+        not start."""
         self._due = []
         if self._current is not None:
             self._end_current()
@@ -150,6 +155,6 @@ class NodePreparations:
 
 
 def remember_own_directory(base: str, environ: Mapping[str, str]) -> None:
-    """Find this user's directory on the disks of this machine, before each virtual node has its own disks. Raise
-    ConfigError if this installation does not support it."""
+    """Find this user's directory below `base` on the disks of this machine, before each virtual node has its own disks.
+    Raise ConfigError if this installation does not support it."""
     load_module("wings.provisioning.agent.directory", _DISK).remember_own_directory(base, environ)

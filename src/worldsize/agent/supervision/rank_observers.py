@@ -39,9 +39,10 @@ class RankObservers:
     def plan(
         self, plan: Plan, paths: RunPaths, node: NodePlan, environ: Mapping[str, str], agents: int, local: bool
     ) -> None:
-        """Plan the begin of the observers. `agents` is the number of the run's agents that share this machine. `local`
-        means that all of them do; then the first agent records the node facts for all nodes. Call this when the ranks
-        have been started."""
+        """Plan the beginning of the observations on this node: log times, samples of the ranks' resource use, the job's
+        services and the node facts. `agents` is the number of the run's agents that share this machine. `local` means
+        that all of them do; then the first agent records the node facts for all nodes. Call this when the ranks have
+        been started."""
         self._log_times.plan_first(plan, paths, node)
         if plan.metrics:
             self._sampling.plan_first(plan, paths, node, environ, agents)
@@ -52,8 +53,8 @@ class RankObservers:
             self._facts.plan_start(plan, paths, [each.node_rank for each in told], environ)
 
     def finish(self) -> None:
-        """Write the last sample, and stop the observers and their processes. Call this once, when the ranks have
-        ended."""
+        """Write the last entries of the log times and the last sample of resource use, and stop the job's services and
+        the helper process. Call this once, when the ranks have ended."""
         self._log_times.finish()
         self._services.finish()
         self._sampling.finish()
@@ -73,8 +74,9 @@ class RankSampling:
         self._sampler: Any = None
 
     def plan_first(self, plan: Plan, paths: RunPaths, node: NodePlan, environ: Mapping[str, str], agents: int) -> None:
-        """Plan the begin of the sampling, for the case that the ranks still live then. `agents` is the number of the
-        run's agents that share this machine. Call this when the ranks have been started."""
+        """Plan the first sample of the resources that this node's ranks use, for the case that the ranks still live
+        then. `agents` is the number of the run's agents that share this machine. Call this when the ranks have been
+        started."""
         self._given = plan, paths, node, self._ranks, environ, agents
         self._started = time.monotonic()
         self._first_at = self._started + max(FIRST_SAMPLE, FIRST_SAMPLE_PER_AGENT * agents)
@@ -96,7 +98,7 @@ class RankSampling:
             note(f"the ranks' resource use is not sampled: {error}")
 
     def finish(self) -> None:
-        """Write the last sample. Call this once, when the ranks have ended."""
+        """Write the last sample of the ranks' resource use. Call this once, when the ranks have ended."""
         if self._sampler is not None:
             self._sampler.finish()
 
@@ -113,9 +115,9 @@ class NodeFactsHelper:
         self._pid = 0
 
     def plan_start(self, plan: Plan, paths: RunPaths, nodes: Sequence[int], environ: Mapping[str, str]) -> None:
-        """Plan the start of the process, for the case that ranks still live then. `nodes` are the nodes on this machine
-        that the process records, including those whose agents leave it to this one. Call this when the ranks have been
-        started."""
+        """Plan the start of the process that records the hardware and software of a node, for the case that ranks still
+        live then. `nodes` are the nodes on this machine that the process records, including those whose agents leave it
+        to this one. Call this when the ranks have been started."""
         self._given = plan, paths, nodes, environ
         self._start_at = time.monotonic() + DELAY
 
@@ -141,7 +143,7 @@ class NodeFactsHelper:
             note(f"the node's hardware is not recorded: {error}")
 
     def finish(self) -> None:
-        """Kill the process, if it still lives, without waiting for it, because the programs that it queries may hang.
-        Call this once, when the ranks have ended."""
+        """Kill the process that records the node's hardware and software, if it still lives, without waiting for it,
+        because the programs that it queries may hang. Call this once, when the ranks have ended."""
         if self._pid in self._ranks.spared:
             processes.signal_process(self._pid, signal.SIGKILL)

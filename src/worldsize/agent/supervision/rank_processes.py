@@ -56,7 +56,7 @@ class RankProcesses:
         return bool(self._running)
 
     def running(self) -> Mapping[int, Process]:
-        """Return the processes that have not ended, by pid."""
+        """Return the processes of this node's ranks that have not ended, as a mapping from pid to Process."""
         return self._running
 
     @property
@@ -65,15 +65,15 @@ class RankProcesses:
         return self._pids
 
     def pids_and_cpus(self) -> dict[str, dict[int, Any]]:
-        """Return the pid of each rank's process, and its CPUs if it is bound. The process of a launcher is listed under
-        its first rank."""
+        """Return {"pids": {rank: pid}} of this node's running processes, and "cpus": {rank: CPUs} if any is bound. The
+        process of a launcher is listed under its first rank."""
         pids = {process.ranks[0]: pid for pid, process in self._running.items()}
         cpus = {process.ranks[0]: process.cpus for process in self._running.values() if process.cpus}
         return {"pids": pids, "cpus": cpus} if cpus else {"pids": pids}
 
     def start_all(self, launch: NodeLaunch) -> Failure | None:
-        """Start the node's ranks in the code directory. Return the failure of the first rank that cannot be started;
-        None if all were started. The process from which ranks are forked is closed in any case."""
+        """Start all ranks of this node in the run's code directory. Return the failure of the first rank that cannot be
+        started; None if all were started. The process from which ranks are forked is closed in any case."""
         try:
             return self._start_all(launch)
         finally:
@@ -104,7 +104,8 @@ class RankProcesses:
         return None
 
     def _fork(self, forks: RankForks, ranks: Sequence[Process]) -> bool:
-        """Fork the ranks. Return whether they were forked."""
+        """Fork the node's ranks from the process `forks`, which has imported their modules. Return whether they were
+        forked; if not, they must be started without it."""
         pids, now = forks.start(ranks), time.time()
         for pid, process in zip(pids, ranks):
             self._add(pid, process, now)
@@ -117,8 +118,8 @@ class RankProcesses:
         self._started[pid] = started
 
     def _start(self, process: Process, umask: int | None) -> None:
-        """Start one process. Raise OSError if it cannot be started: FileNotFoundError for exit code 127, any other
-        OSError for 126."""
+        """Start one process of the node's ranks, or a launcher. If it cannot be started, record its ranks as ended and
+        raise OSError: FileNotFoundError for exit code 127, any other OSError for 126."""
         now = time.time()
         try:
             program = processes.find_program(process.argv[0], process.environment)
@@ -139,14 +140,14 @@ class RankProcesses:
         self._add(pid, process, now)
 
     def terminate(self) -> None:
-        """Send TERM to each rank's whole group, and continue the group if it was stopped."""
+        """Send TERM to the process group of each rank of this node, and continue the group if it was stopped."""
         for pid in self._running:
             processes.signal_group(pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """Send KILL to each rank's group, which contains nearly all processes and is found at once. Call this again
-        while a rank lives: further calls kill all descendants of the agent, including those that have moved to another
-        group or session."""
+        """Send KILL to the process group of each rank of this node, which contains nearly all processes and is found at
+        once. Call this again while a rank lives: further calls kill all descendants of the agent, including those that
+        have moved to another group or session."""
         for pid in self._running:
             processes.signal_group(pid, signal.SIGKILL)
         if self._killed:
@@ -155,8 +156,8 @@ class RankProcesses:
         self._killed = True
 
     def reap(self, stopped: bool) -> list[EndedProcess]:
-        """Return the processes that have ended since the last call. `stopped` means that the agent had already stopped
-        them."""
+        """Return the processes of this node's ranks that have ended since the last call, and record the exits of their
+        ranks. `stopped` means that the agent had already stopped them."""
         now = time.time()
         ended = []
         for pid, code in processes.reap():
@@ -173,8 +174,8 @@ class RankProcesses:
         return ended
 
     def end_leftovers(self, now: float, at_once: bool, patience: float) -> bool:
-        """End the processes that the ranks left behind, once no rank lives: by TERM first, by KILL if `at_once`. Return
-        whether nothing is left.
+        """Send TERM, or KILL if `at_once`, to the processes that the ranks of this node left behind, once no rank
+        lives. Return whether nothing is left.
 
         `patience` is the number of seconds that each process has to end by itself, as helpers do once they see that a
         rank is gone.
@@ -197,8 +198,9 @@ class RankProcesses:
 
 
 def leftover_of(pid: int, started: Mapping[int, Sequence[int]]) -> Leftover | None:
-    """Return the process as a rank's leftover; None if it has ended, or if it is a helper of the agent. `started`
-    contains the ranks of each process that the agent has started. Each of these leads a session."""
+    """Return the process `pid`, which has outlived the ranks, as a Leftover with its command line and rank; None if it
+    has ended, or if it is a helper of the agent. `started` contains the ranks of each process that the agent has
+    started. Each of these leads a session."""
     words, fields = processes.command_line(pid), processes.stat_fields(pid)
     if not words or fields is None or processes.is_helper(pid):
         return None

@@ -25,8 +25,9 @@ class RankServices:
         self._services: Any = None
 
     def start(self, plan: Plan, paths: RunPaths, node: NodePlan, local: bool) -> None:
-        """Start the services, if ranks live, and report it if the node has less shared memory than the job requests.
-        `local` means that the run's nodes are this machine."""
+        """Start the job's services (TensorBoard, JupyterLab) if this is the run's first node and ranks live. Record a
+        notice if the node has less shared memory than the job requests. `local` means that the run's nodes are this
+        machine."""
         if plan.shm_bytes:
             self._tell_shortage(plan.shm_bytes)
         running = list(self._ranks.running().values())
@@ -59,6 +60,6 @@ class RankServices:
             self._services.tick(now)
 
     def finish(self) -> None:
-        """Terminate the services. Call this once, when the ranks have ended."""
+        """Terminate the job's services on this node. Call this once, when the ranks have ended."""
         if self._services is not None:
             self._services.finish()

@@ -38,8 +38,8 @@ class RunEnd:
     """
 
     def __init__(self, grace: float, ranks: RankProcesses, peers: Peers, recorder: NodeRecorder) -> None:
-        """Create the end of a part that has no reason to end yet. `grace` is the number of seconds between TERM and
-        KILL."""
+        """Create the object that decides why and when this node's part in a run ends; there is no reason yet. `grace`
+        is the number of seconds between TERM and KILL for the ranks."""
         self.verdict: Verdict | None = None
         self.stopped_at = 0.0
         self.node_done = False
@@ -60,15 +60,16 @@ class RunEnd:
         )
 
     def start_time_limit(self, seconds: float, now: float) -> None:
-        """Start the time limit: the ranks are ended `seconds` from `now`."""
+        """Start the job's time limit: the ranks of this node are ended `seconds` from `now`."""
         self._limit = seconds
         self._time_limit.at = now + seconds
 
     # the reason for the end
 
     def decide(self, heard: Verdict, now: float, final: bool = False) -> None:
-        """Compare a new verdict with the known one, and keep the stronger one; adopt the head's verdict, which is
-        `final`, in any case. The first verdict begins the end of the ranks."""
+        """Compare the new verdict `heard` on the run with the known one, and keep the stronger one; adopt the head's
+        verdict, which is `final`, in any case. Send a changed verdict to the other nodes, unless it is final. The first
+        verdict begins the end of this node's ranks."""
         before = self.verdict
         self.verdict = heard if final else stronger_verdict(before, heard)
         if self.verdict == before:
@@ -85,13 +86,13 @@ class RunEnd:
                 self.decide_failure(suspect, now)  # it has waited for others, and may have been first
 
     def decide_failure(self, failure: Failure | None, now: float, why: str = verdict.FAILURE) -> None:
-        """Decide on a failure, if there is one, as `decide` does."""
+        """Pass the verdict that the run ends because of `failure` to `decide`; do nothing if `failure` is None."""
         if failure is not None:
             self.decide(Verdict(why, failure), now)
 
     def weigh_failures(self, failures: Sequence[Failure], now: float) -> None:
-        """Decide on the failures of ranks that have just ended. Until there is a verdict, a failure that another
-        failure may have caused waits for that one."""
+        """Decide whether the run ends because of the failures of ranks of this node that have just ended. Until there
+        is a verdict, a failure that another failure may have caused waits for that one."""
         if self.verdict is not None:
             self.decide_failure(first_failure(failures), now)
         else:
@@ -117,12 +118,13 @@ class RunEnd:
     # the time of the end
 
     def cut_grace(self, now: float) -> None:
-        """Kill the ranks that are left, without any further grace."""
+        """Make KILL due now for the ranks of this node that are left, without any further grace period."""
         self._termination.request(now, 0.0)
 
     def end_node(self, now: float) -> None:
-        """End the processes that the ranks have left behind, once the ranks are gone. The node is done when nothing is
-        left. Call this repeatedly once ranks have been started, or never will be."""
+        """Terminate the processes that the ranks of this node have left behind, once the ranks are gone. When nothing
+        is left, set `node_done` and report it to the head. Call this repeatedly once ranks have been started, or never
+        will be."""
         if self.node_done or self._ranks or self._first_failure.decide_at is not None:
             return
         patience = LEFTOVER_PATIENCE if self.verdict is None else 0.0
@@ -134,12 +136,14 @@ class RunEnd:
             self._peers.report_done()
 
     def needs_quick_look(self, now: float) -> bool:
-        """Return whether the next check of processes that are about to end is due within milliseconds."""
+        """Return whether this node's processes are about to end, so that the agent must check them within
+        milliseconds."""
         ending = self._termination.kill_at is not None and not self.node_done
         return ending and (self._termination.is_overdue(now) or not self._ranks)
 
     def may_leave(self, now: float) -> bool:
-        """Return whether the agent may end: its node is done, and it need not wait for another node."""
+        """Return whether this node's agent may end: no process of the run is left on the node, and the agent need not
+        wait for another node."""
         late = self.verdict is not None and now > (self._farewell.at or now)
         return self.node_done and self._peers.may_end(late)
 
@@ -152,8 +156,8 @@ class RunEnd:
 
 
 def suspension_verdict(suspension: Suspension, now: float, node_rank: int, host: str) -> Verdict | None:
-    """Return the verdict of a node that is stopped right after its agent was suspended, because the other nodes have
-    ended the run; None if the agent was not suspended."""
+    """Return the verdict that the node was lost, for a node that gets a signal to stop right after its agent was
+    suspended, because the other nodes have then ended the run; None if the agent was not suspended recently."""
     if not suspension.is_recent(now, LATE):
         return None
     what = f"its agent was stopped for {suspension.seconds:.0f} s"

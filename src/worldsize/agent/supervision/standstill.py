@@ -54,7 +54,8 @@ class Sample(NamedTuple):
 
 
 def is_busy(before: Sample, after: Sample, hertz: int) -> bool:
-    """Return whether any work was done between two samples. `hertz` is the number of clock ticks in a second."""
+    """Return whether the ranks of a node did any work between two samples: a log grew, or a process tree used CPU time
+    or moved bytes above the limits of idleness. `hertz` is the number of clock ticks in a second."""
     if before.logged != after.logged or before.work.keys() != after.work.keys():
         return True
     seconds = after.at - before.at
@@ -80,8 +81,8 @@ class Idleness:
         self._seconds = 0.0
 
     def seconds(self, sample: Sample, living: Collection[int]) -> float:
-        """Return the idle seconds up to this sample; 0 if the sample does not contain all processes of ranks,
-        `living`."""
+        """Add a sample of the node. Return for how many seconds the node's ranks have been idle up to this sample; 0 if
+        the sample does not contain all processes of ranks, `living`."""
         last, self._last = self._last, sample
         known = sample.work.keys() >= set(living)
         if last is None or not known or sample.at - last.at > self._patience or is_busy(last, sample, self._hertz):
@@ -101,8 +102,8 @@ class StandstillDetector:
         self._idleness = Idleness(every, os.sysconf("SC_CLK_TCK"))
 
     def check(self, living: Mapping[int, Process], now: float) -> Failure | None:
-        """Return the failure of the run if all ranks that are left of it hang; else None. Nothing is read before a rank
-        has ended with 0."""
+        """Take a sample of this node's ranks, and report their idle time to the head. On the head, return the failure
+        of the run if all ranks that are left of it hang; else None. Nothing is read before a rank has ended with 0."""
         if not self._peers.check_standstill:
             return None
         sample = sample_node(self._paths, living, processes.children(), now)
@@ -112,8 +113,8 @@ class StandstillDetector:
 
 
 def hang_failure(plan: Plan, nodes: Iterable[Standstill]) -> Failure | None:
-    """Return the failure of a run whose remaining `nodes` have all been idle for its `hang_timeout`; None if they have
-    not, or if the timeout is 0."""
+    """Return the Failure (HANG) of a run whose remaining `nodes`, each given by its ranks that have not ended and their
+    idle seconds, have all been idle for the plan's `hang_timeout`; None if they have not, or if the timeout is 0."""
     stuck = [(waiting, seconds) for waiting, seconds in nodes if waiting]
     seconds = min((seconds for _, seconds in stuck), default=0.0)
     if not stuck or not plan.hang_timeout or seconds < plan.hang_timeout:
@@ -126,12 +127,13 @@ def hang_failure(plan: Plan, nodes: Iterable[Standstill]) -> Failure | None:
 
 
 def _ranks_text(ranks: Sequence[int]) -> str:
-    """Return the ranks as text: "rank 3", "ranks 0-2,5". `ranks` are in order."""
+    """Return the numbers of ranks as text: "rank 3", "ranks 0-2,5". `ranks` must be in ascending order."""
     return "rank{} {}".format("" if len(ranks) == 1 else "s", ",".join(span_words(ranks)))
 
 
 def sample_node(paths: RunPaths, living: Mapping[int, Process], roots: Iterable[int], now: float) -> Sample:
-    """Return a sample of the living processes of ranks, and of the work of the trees of `roots`."""
+    """Return a sample of a node at `now`: the sizes of the logs of the `living` processes of ranks, and the work so far
+    of each process tree with a root in `roots`."""
     logs = {log for each in living.values() for log in (each.log, *map(paths.rank_log, each.ranks))}
     return Sample(now, tuple(map(_size, sorted(logs))), {pid: process_activity(pid) for pid in roots})
 
@@ -145,7 +147,8 @@ def _size(path: str) -> int:
 
 
 def process_activity(root: int) -> ProcessActivity:
-    """Return the work of the process and all its descendants so far."""
+    """Return the clock ticks and the bytes moved so far by the process `root` and all its descendants, and whether one
+    of them is stopped or traced."""
     ticks, moved, held = 0, 0, False
     for pid in processes.trees([root]):
         fields = processes.stat_fields(pid)
@@ -157,6 +160,7 @@ def process_activity(root: int) -> ProcessActivity:
 
 
 def _bytes_moved(pid: int) -> int:
-    """Return the bytes that a process has read and written; 0 if this process may not read them."""
+    """Return the number of bytes that the process `pid` has read and written, from /proc/PID/io; 0 if this process may
+    not read that file."""
     fields = read_if_possible(f"/proc/{pid}/io").split()
     return sum(int(value) for name, value in zip(fields[::2], fields[1::2]) if name in _IO_COUNTERS)

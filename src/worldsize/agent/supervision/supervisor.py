@@ -167,7 +167,8 @@ class Supervisor:
             self._launch(world)
 
     def _advance_preparations(self, world: RendezvousResult) -> bool:
-        """Advance the preparation of this node. Return whether this node and all other nodes are ready."""
+        """Begin or continue the preparations of this node before its ranks start. Return whether this node and all
+        other nodes of the run are ready."""
         if self._preparations is None:
             from worldsize.agent.supervision.node_preparation import NodePreparations  # few runs need it
 
@@ -216,8 +217,8 @@ class Supervisor:
                 commands.watch_commands(self.paths, self.node.node_rank, self.environ)
 
     def _begin_watches(self) -> None:
-        """Begin the watches over the ranks, which have been started. The modules of the watches are loaded while the
-        ranks load."""
+        """Begin the observation of this node's ranks, which have been started, and the watch for hangs. The modules of
+        the watches are loaded while the ranks load."""
         from worldsize.agent.supervision.hang_watch import HangWatch
         from worldsize.agent.supervision.rank_observers import RankObservers
 
@@ -276,7 +277,8 @@ class Supervisor:
     # time
 
     def _pause(self) -> float:
-        """Return the seconds until something is due by the clock."""
+        """Return the seconds that the agent's loop may wait for input until a part of the supervisor is due by the
+        clock."""
         now = time.monotonic()
         if self._peers.needs_quick_retry or self.end.needs_quick_look(now):
             return BUSY_TICK
@@ -345,7 +347,8 @@ class Supervisor:
 
 
 def _start_of(launch: NodeLaunch) -> dict[str, str]:
-    """Return how the ranks have started, "plain" or "warm", as a field of an event; nothing if they were not meant to
+    """Return a field of the event "ranks_started" with how the node's ranks have started: {"start": "warm"} if they
+    were forked from a process with preloaded modules, {"start": "plain"} if that failed; {} if they were not meant to
     be forked."""
     if launch.forks is None:
         return {}

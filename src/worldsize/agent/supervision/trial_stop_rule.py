@@ -13,22 +13,28 @@ class StopRule(Protocol):
     methods that write never raise."""
 
     def prepare(self) -> Failure | None:
-        """Prepare everything for the ranks. Return the failure that prevents their start; None if they can start."""
+        """Prepare everything that the trial's ranks need. Return the failure that prevents the start of the ranks; None
+        if they can start."""
 
     def start(self, now: float) -> None:
-        """Record that the ranks start `now`."""
+        """Record that the trial's ranks start at the time `now` (monotonic clock)."""
 
     def deadline(self) -> float | None:
-        """Return the time of the next action of `tick`; None while none is planned."""
+        """Return the time of the next action of this rule's `tick`, in seconds of the monotonic clock; None while none
+        is planned."""
 
     def tick(self, now: float) -> Verdict | None:
-        """Return the verdict by which the run must end now; None while it continues."""
+        """Check at `now` whether the trial must end. Return the verdict by which its run must end; None while it
+        continues."""
 
     def conclude(self, found: Verdict | None) -> Verdict | None:
-        """Return the verdict on the run. `found` is the supervisor's verdict."""
+        """Return the final verdict on the trial's run, given the supervisor's verdict `found`; None if the run
+        succeeded."""
 
     def write_record(self, failure: Failure | None) -> None:
-        """Write how the trial has ended, before the exit record is written. Not called for a run that is cancelled."""
+        """Write the record of how the trial has ended, before the agent's exit record is written. `failure` is the
+        run's failure, if any. Not called for a run that is cancelled."""
 
     def write_outputs(self) -> None:
-        """Write the outputs of the search, once the exit record is written."""
+        """Write the outputs of the whole search (the array) that this trial belongs to, once the agent's exit record is
+        written."""

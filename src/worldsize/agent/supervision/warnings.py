@@ -24,8 +24,8 @@ limited."""
 def node_warnings(
     plan: Plan, paths: RunPaths, exits: Sequence[RankExit], leftovers: Sequence[Leftover]
 ) -> tuple[RunWarning, ...]:
-    """Return the warnings of a node whose ranks have ended as `exits` state, and whose `leftovers` the agent had to
-    end. Secrets are masked."""
+    """Return the warnings about a node whose ranks have ended as `exits` state, and whose `leftovers` the agent had to
+    end; none if no rank ended by itself with code 0. At most 8, with secrets masked."""
     succeeded = [each.rank for each in exits if each.code == 0 and not each.stopped]
     if not succeeded:
         return ()
@@ -35,7 +35,8 @@ def node_warnings(
 
 
 def strict_failure(warnings: Sequence[RunWarning], node_rank: int) -> Failure:
-    """Return the first warning as the failure of a run that does not accept warnings."""
+    """Return the Failure of a run with `strict: true`, which does not accept warnings, made from the first of
+    `warnings`."""
     first = warnings[0]
     return Failure(Reason.EXIT_CODE, f"{first.text} (strict: true)", node_rank, first.rank, 1, time.time())
 

@@ -21,8 +21,9 @@ _SHOWN = 10
 
 
 def with_array_options(job: Job, options: argparse.Namespace) -> Job:
-    """Return `job` changed by the options `--matrix`, `--count` and `--at-once`. For a command after --, `--matrix`
-    also declares its inputs. Raise JobError if an option does not fit the job."""
+    """Return `job` changed by the command-line options `--matrix`, `--count` and `--at-once`, which make it an array of
+    runs. For a command after --, `--matrix` also declares its inputs. Raise JobError if an option does not fit the job.
+    """
     if options.matrix:
         job = with_matrix(job, options.matrix, declare=options.words is not None)
     if options.count is not None:
@@ -37,9 +38,10 @@ def with_array_options(job: Job, options: argparse.Namespace) -> Job:
 
 
 def to_single_job(job: Job, paths: RunPaths) -> Job:
-    """Return the job of an element that is run again alone, with the element's number, or its script's index. If the
-    element was never started and has no code of its own, the job uses the array's code. Raise JobError for a trial that
-    was never started, because its configuration is created when it starts."""
+    """Return the job for rerunning one element of an array, the run in `paths`, alone, with the element's number, or
+    its script's index, in its environment variables. If the element was never started and has no code of its own, the
+    job uses the array's code. Raise JobError for a trial that was never started, because its configuration is created
+    when it starts."""
     from worldsize.service.runs.run import Run
 
     plan = Run(paths, os.environ).plan
@@ -55,8 +57,8 @@ def to_single_job(job: Job, paths: RunPaths) -> Job:
 
 
 def _check_sets(job: Job, sets: Sequence[str]) -> None:
-    """Check the options `--set`. Raise JobError if one sets an input that the matrix varies, because the value would
-    have no effect."""
+    """Check the values `sets` of the command-line option `--set`. Raise JobError if one sets an input that the job's
+    matrix varies, because the value would have no effect."""
     for setting in sets:
         section, _, name = setting.partition("=")[0].strip().partition(".")
         if section == "inputs" and name in job.matrix:
@@ -64,7 +66,8 @@ def _check_sets(job: Job, sets: Sequence[str]) -> None:
 
 
 def report_elements(planned: PlannedJob, secrets: Collection[str]) -> None:
-    """Report the number of elements, and the varying inputs of the first of them."""
+    """Report the number of runs of a planned array on stderr, and the varying inputs of the first of them, with
+    `secrets` masked."""
     elements = planned.elements
     report(f"{len(elements)} runs; this is the first")
     if not elements[0]:

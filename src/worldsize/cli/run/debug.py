@@ -90,7 +90,8 @@ def debug(options: argparse.Namespace) -> int:
 
 
 def _local_compute(config: Config, job: Job) -> str:
-    """Return the job's own compute, if that is this machine; else the local compute that every configuration has."""
+    """Return the name of the compute for `debug`: the job's own, if that is this machine; else the local compute that
+    every configuration has."""
     from worldsize.service.computes import requested_compute
 
     name = requested_compute(config, None, job.compute)[0]
@@ -136,8 +137,8 @@ class TerminalLoan:
                 self._file = None
 
     def begin(self, run: Run) -> None:
-        """Set the signal handlers so that a signal that requests the end of this process cancels the run from now
-        on."""
+        """Set the signal handlers so that, from now on, a signal that requests the end of this process cancels `run`.
+        Save the terminal's settings."""
         self._run = run
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
             if signal.getsignal(number) != signal.SIG_IGN:
@@ -148,7 +149,8 @@ class TerminalLoan:
             self._settings = termios.tcgetattr(self._file)
 
     def lend(self) -> bool:
-        """Lend the terminal once the rank has started. Return whether this call has lent it."""
+        """Make the process group of the run's rank the terminal's foreground group, once the rank has started. Return
+        whether this call has lent the terminal."""
         if self._file is None or self._lent or self._run is None:
             return False
         leader = _rank_process(self._run.paths)
@@ -161,7 +163,8 @@ class TerminalLoan:
         return True
 
     def end(self) -> None:
-        """Return the terminal to this process, with the settings that it had."""
+        """Make this process the terminal's foreground group again, and restore the terminal's settings. Do nothing if
+        the terminal was not lent to the rank."""
         if self._file is None or not self._lent:
             return
         import termios
@@ -177,7 +180,8 @@ class TerminalLoan:
 
 
 def _rank_process(paths: RunPaths) -> int | None:
-    """Return the pid of rank 0, which leads a process group; None before it is started."""
+    """Return the pid of the run's rank 0, which leads a process group, from the events of node 0; None before the rank
+    is started."""
     for event in read_events(paths, 0):
         if event.get("event") == "ranks_started":
             pids = event.get("pids")

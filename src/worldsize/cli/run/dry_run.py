@@ -27,8 +27,8 @@ from worldsize.trust.secrets import mask_text, mask_values
 
 
 def dry_run(request: SubmissionRequest, as_json: bool = False) -> int:
-    """Show what would be submitted, and submit nothing. For an array, show the first run, and the varying inputs of the
-    others.
+    """Show what `run` or `submit` would submit for `request`, as text or as JSON, and submit nothing. For an array,
+    show the first run, and the varying inputs of the others. Return 0.
 
     The output begins with the meaning of each key of the job file on this compute, if a key does not keep its meaning.
     This table is also shown if there are problems. Raise PreflightError, UsageError, PlanError, or StorageError.
@@ -87,8 +87,8 @@ def _preview(request: SubmissionRequest, planned: PlannedJob, secrets: list[str]
 
 
 def _key_rows(request: SubmissionRequest, planned: PlannedJob | None, problems: Any = ()) -> list[Any]:
-    """Return the meaning of each key of the job file on this compute; none for a batch script, and none if the wing
-    that determines the meanings is not installed."""
+    """Return rows with the meaning of each key of the job file on the requested compute, for a dry run; none for a
+    batch script, and none if the wing that determines the meanings is not installed."""
     is_file = request.origins.lines and request.job.batch_script is None
     module = find_module("wings.azure.key_table") if is_file else None
     return list(module.key_rows(request, planned, problems)) if module is not None else []
@@ -114,8 +114,9 @@ def _show_json(planned: PlannedJob, rows: list[Any], notices: list[str], text: s
 
 
 def _require_directories(request: SubmissionRequest, planned: PlannedJob) -> None:
-    """Require the directories that a script that is submitted by hand does not create, because other users could create
-    them first: the script executes the files in them, or passes them to ranks. Raise StorageError if one is missing."""
+    """Check that the directories exist that a batch script which is submitted by hand does not create, because other
+    users could create them first: the script executes the files in them, or passes them to ranks. Raise StorageError if
+    one is missing."""
     config, name = request.config, planned.plan.compute
     runs_dir = config.computes[name].own_runs_dir
     missing = [runs_dir] if runs_dir and not os.path.isdir(runs_dir) else []
@@ -127,7 +128,7 @@ def _require_directories(request: SubmissionRequest, planned: PlannedJob) -> Non
 
 
 def _script(request: SubmissionRequest, planned: PlannedJob) -> str:
-    """Return only the batch script, so that the user can keep it and submit it by hand."""
+    """Return the text of the batch script of a planned run, so that the user can keep it and submit it by hand."""
     job, plan = planned.job, planned.plan
     files = lambda: embedded_files(job, plan, request.config.home)  # noqa: E731
     return planned.compute.render(job, plan, planned.paths, files).preview

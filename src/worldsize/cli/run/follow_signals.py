@@ -45,18 +45,19 @@ class FollowSignals:
             signal.signal(number, act)  # type: ignore[arg-type]
 
     def hold(self) -> None:
-        """Keep the signals that arrive from now on for the run that is being submitted."""
+        """Keep the signals that this process receives from now on for the run that is being submitted."""
         self._is_holding = True
 
     def attach(self, run: Run | RunArray) -> None:
-        """Apply the signals that arrive from now on, and those that were kept, to this run."""
+        """Apply the signals that this process receives from now on, and those that were kept, to `run`: Ctrl-C cancels
+        it."""
         self._is_holding, self._run = True, run
         while self._waiting:
             self._waiting -= 1
             self._cancel()
 
     def release(self) -> None:
-        """Let the signals end this process again, because there is no run any more."""
+        """Let signals end this process again, because there is no run any more that they could cancel or leave."""
         self._is_holding, self._run = False, None
 
     def _cancel(self, *_: object) -> None:
@@ -90,7 +91,8 @@ class FollowSignals:
         return self._cancels + self._waiting > 0
 
     def follow(self) -> None:
-        """Raise DetachRequest from now on when the user leaves; at once if the user has left before."""
+        r"""Raise DetachRequest from now on when a signal arrives by which the user leaves the run (Ctrl-\, a closing
+        terminal, TERM); at once if one has arrived before."""
         self._following = True
         if self._left is not None:
             raise DetachRequest(self._left)

@@ -16,7 +16,8 @@ _HEAD = 1 << 16
 
 
 def requested_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
-    """Return the job that the words name, with its warnings and the line of each key. Raise UsageError if the words do
+    """Return the job that the command line requests, from a job file, a batch script or the command after --, with the
+    warnings about the file and a mapping from the job's keys to the lines of the file. Raise UsageError if the words do
     not fit together; raise JobError."""
     if options.words is not None:
         if options.job is not None:
@@ -48,8 +49,9 @@ def requested_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], An
 
 
 def script_job(script: str) -> Job:
-    """Return the job of a script alone, as `run -- python train.py` makes it. Its code is the current directory, or the
-    script's own directory if that is not in the current one. Raise UsageError if there is no such script."""
+    """Return a job that executes the Python script `script`, as `run -- python train.py` makes it. Its code is the
+    current directory, or the script's own directory if that is not in the current one. Raise UsageError if there is no
+    such script."""
     if not os.path.isfile(script):
         raise UsageError(f"{script:.200}: no such script", hint="name a job file, or a script")
     here, path = current_directory(), os.path.abspath(script)

@@ -33,9 +33,9 @@ _NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "CCP_JOBID")
 
 
 def preview(planned: PlannedJob, environ: Mapping[str, str]) -> list[str]:
-    """Return the lines of the preview: the submission, the command, and every rank's variables (the first ranks of a
-    large run). Of the variables, those that differ from `environ` are shown, and the job's own once for all ranks. The
-    run's id is RUN."""
+    """Return the lines that `--dry-run` shows for a planned job: the submission, the command, and every rank's
+    variables (the first ranks of a large run). Of the variables, those that differ from `environ` are shown, and the
+    job's own once for all ranks. The run's id is RUN."""
     plan = resolve_placeholders(split_secrets(planned.plan)[0], "<local>")
     rendered = planned.compute.render(planned.job, plan, planned.paths, dict).preview
     lines = [
@@ -78,14 +78,15 @@ def preview(planned: PlannedJob, environ: Mapping[str, str]) -> list[str]:
 
 
 def start_text(start: RankStart) -> str:
-    """Return how ranks start, and why, in words."""
+    """Return how the ranks of a run start, plainly or from a process with preloaded modules (warm), and why, in
+    words."""
     if not start.modules:
         return f"plain ({start.reason})"
     return f"warm: each node imports {', '.join(start.modules)} once ({start.reason})"
 
 
 def _command(argv: Sequence[str]) -> str:
-    """Return the words as a command line for bash, with secrets masked."""
+    """Return the words `argv` of a command as a command line quoted for bash, with secrets masked."""
     return " ".join(map(_quote, mask_argv(argv)))
 
 
@@ -99,8 +100,8 @@ def _quote(word: str) -> str:
 
 
 def _hosts(planned: PlannedJob) -> tuple[Host, ...]:
-    """Return this machine's name and cores for each of its virtual nodes; placeholders for nodes elsewhere, which are
-    not known yet."""
+    """Return a Host for each node of a planned job: this machine's name and cores for its virtual nodes; placeholders
+    for nodes elsewhere, which are not known before the run starts."""
     nodes = planned.plan.nodes
     if "local" in planned.compute.capabilities:
         own = Host(os.uname().nodename, os.cpu_count() or 1, LOOPBACK)
@@ -136,7 +137,8 @@ def _variables(plan: Plan, process: Process, environ: Mapping[str, str]) -> Iter
 
 
 def _with_placeholders(text: str) -> str:
-    """Return the text with placeholders for the port and a node's cores, which are not known yet."""
+    """Return a text of the dry run with placeholders for the port of the rendezvous and a node's cores, which are not
+    known before the run starts."""
     if text == str(_UNKNOWN):
         return "<port>"
     return text.replace(f":{_UNKNOWN}", ":<port>").replace(f"> {_UNKNOWN}", "> <cores>")

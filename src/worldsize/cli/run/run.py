@@ -84,7 +84,8 @@ def run_or_submit(options: argparse.Namespace) -> int:
 
 
 def _sort_out_data_parallel(options: argparse.Namespace) -> None:
-    """Move the value of `--data-parallel job.yml` to the job file, since it is not a mode of data parallelism."""
+    """Use the value of the option `--data-parallel` as the job file if it is the name of a YAML file and no job or
+    command is given, as in `run --data-parallel job.yml`. The mode of data parallelism is then the default, "split"."""
     value = options.data_parallel
     if options.job is None and options.words is None and value and value.endswith((".yml", ".yaml")):
         options.job, options.data_parallel = value, "split"
@@ -175,7 +176,8 @@ def _open(paths: RunPaths, request: SubmissionRequest) -> Run | RunArray:
 
 
 def _print_submitted(paths: RunPaths, request: SubmissionRequest, options: argparse.Namespace) -> None:
-    """Print the id, or with -o json the present status."""
+    """Print the id of the submitted run or array on stdout, or with -o json its present status. If stdout cannot be
+    written, report that the run continues, and raise OSError."""
     try:
         if options.output == "json":
             from worldsize.cli.runs.status import status_data
@@ -191,7 +193,8 @@ def _print_submitted(paths: RunPaths, request: SubmissionRequest, options: argpa
 
 
 def start_run(request: SubmissionRequest, submitting: Callable[[RunPaths], None] = lambda _: None) -> RunPaths:
-    """Start the run, and return its paths. Show notices, and at a terminal a line with the progress."""
+    """Start the run or array that `request` describes, and return its paths. Meanwhile show notices, and at a terminal
+    a line with the progress. `submitting` is called with the paths right before the submission."""
     told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
         return start(request, told, submitting)

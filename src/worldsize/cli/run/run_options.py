@@ -88,8 +88,9 @@ def add_run_options(parser: argparse.ArgumentParser, verb: str) -> None:
 
 
 def with_options(job: Job, options: argparse.Namespace, again: bool) -> tuple[Job, Job]:
-    """Return the job changed by the options, and the same job without the changes of its size and its name. `again`
-    means that it is the job of a former run. Raise UsageError if an option has no valid value; raise JobError."""
+    """Return the job changed by the command-line options of `run`, and the same job without the changes of its size and
+    its name. `again` means that it is the job of a former run. Raise UsageError if an option has no valid value; raise
+    JobError."""
     settings = _settings(options)
     if settings:
         from worldsize.jobspec.reading.set_option import apply_overrides
@@ -111,7 +112,8 @@ def with_options(job: Job, options: argparse.Namespace, again: bool) -> tuple[Jo
 
 
 def _settings(options: argparse.Namespace) -> list[str]:
-    """Return the values of the options in the form that --set accepts."""
+    """Return the changes of the job by --set, --data-parallel, --env, --tag and --timeout as a list of KEY=VALUE, the
+    form that --set accepts. Raise UsageError if an option has no valid value."""
     found = list(options.sets)
     found += ["data_parallel=" + options.data_parallel] if options.data_parallel else []
     for word in options.env:
@@ -131,7 +133,9 @@ def _seconds(text: str) -> float:
 
 
 def _world(options: argparse.Namespace, job: Job) -> tuple[str, str] | None:
-    """Return `NxM` and the option that sets it; None if no option does. Raise UsageError if two options do."""
+    """Return the requested world size as text, N or `NxM` (nodes and processes per node), and the option that sets it:
+    -w, --nodes or --nproc-per-node. Return None if no option sets it. Raise UsageError if -w is combined with one of
+    the others."""
     said = {"--nodes": options.nodes, "--nproc-per-node": options.nproc_per_node}
     said = {name: number for name, number in said.items() if number is not None}
     if not said:
@@ -144,7 +148,8 @@ def _world(options: argparse.Namespace, job: Job) -> tuple[str, str] | None:
 
 
 def key_origins(options: argparse.Namespace, job: Job, lines: Any) -> KeyOrigins:
-    """Return where each key of the job was set, for messages. `lines` are the lines of its file."""
+    """Return a KeyOrigins, which states for messages where each key of the job was set: in which line of the job's file
+    (`lines`), or by which option."""
     said = {"code": "--code"} if getattr(options, "code", None) else {}
     world = _world(options, job)
     if world:

@@ -31,7 +31,7 @@ def element_name(array: RunArray, element: int) -> str:
 
 
 def element_text(array: RunArray, element: int, status: Status) -> str:
-    """Return an element's status as text: `RUN_3 (lr=0.1) FAILED: EXIT_CODE: rank 0 …`."""
+    """Return the status of an element of an array as text: `RUN_3 (lr=0.1) FAILED: EXIT_CODE: rank 0 …`."""
     words = [element_name(array, element) + " " + status.state, status.reason, status.message.partition("\n")[0]]
     return ": ".join(word for word in words if word)
 

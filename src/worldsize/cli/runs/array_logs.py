@@ -54,8 +54,8 @@ class ElementReaders:
         return any(new)
 
     def show_statuses(self, statuses: Sequence[Status]) -> bool:
-        """Open the logs of elements that have started, and show the rest of those that have ended. Return whether all
-        chosen elements have ended."""
+        """Open the logs of the chosen elements of the array that have started, and show the rest of the logs of those
+        that have ended. Return whether all chosen elements have ended."""
         self._followed = True
         for element, status in _started_elements(self._chosen, statuses):
             if element not in self._done and element not in self._readers:
@@ -75,7 +75,8 @@ class ElementReaders:
 
 
 def _started_elements(chosen: Sequence[int], statuses: Sequence[Status]) -> Iterator[tuple[int, Status]]:
-    """Yield the chosen elements that have logs, each with its status. An element that was never started has none."""
+    """Yield (element, status) for those of the `chosen` elements of an array that have logs. An element that has not
+    started, or has ended without a start, has none."""
     for element in chosen:
         status = statuses[element]
         if status.state not in _NOT_STARTED and not (status.final and status.started is None):

@@ -27,7 +27,8 @@ class ArrayView:
         self._array = array
 
     def data(self, statuses: Sequence[Status]) -> dict[str, Any]:
-        """Return {elements: [{id, inputs, state, reason, exit_code, message}]}."""
+        """Return the values of an array that `status -o json` prints in addition to those of every run: {elements:
+        [{id, inputs, state, reason, exit_code, message}]}."""
         rows = [
             {
                 "id": element_id(self._array.id, number),
@@ -49,7 +50,8 @@ class ArrayView:
         return [states_text(count_states(statuses), sys.stdout), *self._search_lines()]
 
     def efficiency(self, statuses: Sequence[Status]) -> list[str]:
-        """Return no lines, because the efficiency of each element is shown with the element."""
+        """Return no lines about how well the array used its nodes, because the efficiency of each element is shown with
+        the element."""
         return []
 
     def explanation(self, statuses: Sequence[Status]) -> list[str]:
@@ -77,7 +79,8 @@ class ArrayView:
         return lines
 
     def _waiting_lines(self, statuses: Sequence[Status]) -> list[str]:
-        """Return the lines that explain why the first waiting element waits; none if no element waits."""
+        """Return the lines that explain why the first element of the array that is QUEUED waits; none if no element
+        waits."""
         first = next((k for k, status in enumerate(statuses) if status.state == RunState.QUEUED), None)
         if first is None:
             return []
@@ -87,7 +90,8 @@ class ArrayView:
 
 
 def array_element_text(run: Run) -> str:
-    """Return which element a run is, and its inputs that vary; "" if it is none."""
+    """Return a text that states which element of its array a run is, and its inputs that vary: "element 3 of 8:
+    lr=0.1"; "" if the run is no element."""
     place = run.plan.array
     if place is None:
         return ""

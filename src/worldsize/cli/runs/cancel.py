@@ -65,7 +65,8 @@ def _show_cancelled(runs: Run | RunArray, options: argparse.Namespace) -> None:
 
 
 def _end_deleted(run_id: str | None) -> bool:
-    """End the remaining processes of a run of which only the id is known. Return whether there were any."""
+    """Terminate the remaining processes of a run whose directory was deleted, so that only its id is known. Return
+    whether there were any."""
     from worldsize.store.find import run_paths
     from worldsize.store.runs import is_run_id
 

@@ -57,7 +57,8 @@ def describe(options: argparse.Namespace) -> int:
 
 
 def description(run: Run, status: Status) -> dict[str, Any]:
-    """Return the data that `describe -o json` prints. For a run that is being prepared, or whose files are damaged, the
+    """Return all that is known about a run (identity, state, times, size, command, code, Python, outputs, notices) as
+    the dictionary that `describe -o json` prints. For a run that is being prepared, or whose files are damaged, the
     unknown values are None."""
     record = read_object(run.paths.record)
     plan = run.plan if run.has_plan() else None
@@ -99,7 +100,8 @@ def description(run: Run, status: Status) -> dict[str, Any]:
 
 
 def description_lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the names and texts that are shown to users, without those of unknown values."""
+    """Return the rows that `describe` shows to users, as (name, text), from the `data` of `description`. Unknown values
+    are left out."""
     state = data["state"] + (f" ({data['reason']})" if data["reason"] else "")
     if data["exit_code"] is not None:
         state += f", exit code {data['exit_code']}"
@@ -150,7 +152,8 @@ def _times_text(data: Mapping[str, Any]) -> str:
 
 
 def _python_text(python: Mapping[str, Any]) -> str:
-    """Return the Python that started the run, and the ranks' Python if it is known to be another."""
+    """Return the version and path of the Python that started the run, and on a second line the ranks' Python if it is
+    known to be another."""
     text = " ".join(filter(None, [python.get("version"), python.get("executable")]))
     ranks, own = str(python.get("ranks") or ""), str(python.get("executable"))
     return f"{text}\nof the ranks: {ranks}" if os.path.dirname(ranks) not in ("", os.path.dirname(own)) else text
@@ -186,6 +189,7 @@ def _job(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Return the mapping at the key; an empty one if the value is something else, as in a damaged file."""
+    """Return the mapping at `key` of a run's record; an empty one if the key is missing or the value is something else,
+    as in a damaged file."""
     found = value.get(key)
     return found if isinstance(found, dict) else {}

@@ -41,8 +41,8 @@ _MOST_COUNTED = 1000
 def follow_to_end(
     runs: Run | RunArray, signals: FollowSignals, fold: str | None, quiet: bool = False, as_json: bool = False
 ) -> int:
-    """Show the progress of the runs until all have ended, then how they ended. Return the exit code of the first run
-    that failed.
+    """Show the log or the progress of a run or an array until it has ended, then how it ended. Return the exit code of
+    the first run that failed (0 if none did); if the user leaves before, the code of the detach request.
 
     With `as_json` the status is written to stdout as JSON, once the runs have ended or the user leaves; all else goes
     to stderr.
@@ -94,7 +94,8 @@ def _make_progress(
 
 
 def state_reporter(runs: Run | RunArray) -> Callable[[Status], None]:
-    """Return a function that reports, on stderr, why nothing happens."""
+    """Return a function that reports the status of a waited-for run or array on stderr: its state, and the message why
+    nothing happens."""
 
     def tell(status: Status) -> None:
         first, *more = lines_of(status.message)
@@ -114,7 +115,8 @@ def show_end(runs: Run | RunArray, statuses: list[Status], progress: RunProgress
 
 
 def _usage_text(runs: Run | RunArray, statuses: list[Status]) -> str:
-    """Return what the runs used, as text; "" if their compute does not count it."""
+    """Return the resources that an ended run or array used, such as GPU-hours, as text; "" if its compute does not
+    count them."""
     status = runs.overall(statuses)
     took = (status.ended or 0.0) - (status.started or 0.0)
     used = runs.usage(statuses, min(_ACCOUNTING_SHARE * took * len(statuses), _ACCOUNTING_LAG))
@@ -127,10 +129,10 @@ def _usage_text(runs: Run | RunArray, statuses: list[Status]) -> str:
 
 class LogReader(Protocol):
     def poll(self) -> bool:
-        """Show the new lines. Return whether there were any."""
+        """Show the log lines that ranks have written since the last call. Return whether there were any."""
 
     def finish(self) -> None:
-        """Show the rest."""
+        """Show the log lines that have not been shown yet, once the run has ended."""
 
 
 class AttemptReader:
@@ -148,7 +150,7 @@ class AttemptReader:
         return self._reader.poll()
 
     def show_statuses(self, statuses: list[Status]) -> bool:
-        """Show nothing of the statuses, and return False, so that following continues."""
+        """Ignore the statuses of the run, and return False, so that following its log continues."""
         return False
 
     def finish(self) -> None:
@@ -156,7 +158,8 @@ class AttemptReader:
         self._reader.finish()
 
     def _open_new_attempt(self) -> None:
-        """Switch to the log of the latest attempt, if one has begun since. That attempt may have ended already."""
+        """Switch to the log of the run's latest attempt, if one has begun since the last call. Show the rest of the
+        former attempt's log first. The new attempt may have ended already."""
         if self._run.paths.attempt != self._attempt:
             self._reader.finish()
             self._attempt = self._run.paths.attempt
@@ -218,15 +221,16 @@ class RunProgress(AttemptReader):
 
 
 def _output_lines(run: Run) -> list[str]:
-    """Return a line that states where the run's outputs are, or how they are fetched; none if there are no outputs."""
+    """Return a line that states where the run's output files are, or which command fetches them from a service; none if
+    there are no outputs."""
     if run.offers(OUTPUTS):
         return [f"outputs: worldsize fetch {run.id} fetches them"]
     return [f"outputs: {run.paths.outputs}"] if _has_entries(run.paths.outputs) else []
 
 
 def _working_directory_lines(run: Run) -> list[str]:
-    """Return a line about the files that the command has written outside `./outputs`, which are easily overlooked
-    because the run has its own copy of the code; none if there are no such files."""
+    """Return a line with the number of files that the run's command has written outside `./outputs`, which are easily
+    overlooked because the run has its own copy of the code; none if there are no such files."""
     from worldsize.store.output_files import count_working_directory_files
 
     number = count_working_directory_files(run.paths, _MOST_COUNTED)

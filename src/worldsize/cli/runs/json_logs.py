@@ -29,8 +29,9 @@ class JsonPrinter:
         self._begun: dict[int, str] = {}
 
     def show(self, groups: Sequence[Group], time: str | None = None) -> None:
-        """Write the lines, one object each. A long line that arrives in pieces is still one object. `time` is the time
-        at which they were written, if the objects must contain it."""
+        """Write the log lines in `groups`, each of one rank, as one JSON object each. A long line that arrives in
+        pieces is still one object. `time` is the time at which the lines were written, if the objects must contain it.
+        """
         said = {} if time is None else {"time": time}
         rows = []
         for (rank,), pieces in groups:

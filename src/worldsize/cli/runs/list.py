@@ -109,15 +109,15 @@ def _colour_states(lines: list[str], found: list[Summary]) -> list[str]:
 
 
 def _columns(found: Sequence[Summary]) -> tuple[list[list[str]], list[str]]:
-    """Return the rows of the table, and the headers. Columns that are often empty are included only if a row has a
-    value."""
+    """Return the rows of the table of runs that `list` shows, and its headers. Columns that are often empty (REASON,
+    EXPERIMENT, TAGS) are included only if a row has a value."""
     rows = [_cells(summary) for summary in found]
     headers = [header for header in rows[0] if header not in _OFTEN_EMPTY or any(row[header] for row in rows)]
     return [[row[header] for header in headers] for row in rows], headers
 
 
 def _cells(summary: Summary) -> dict[str, str]:
-    """Return a row of the table, by its headers."""
+    """Return the row of one run in the table that `list` shows, as a mapping from header to text."""
     now = time.time()
     size = f"{summary.nodes}x{summary.ranks // max(summary.nodes, 1)}"
     name, reason = summary.name, summary.reason or ""

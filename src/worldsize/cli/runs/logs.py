@@ -101,14 +101,15 @@ def _open_log(run: Run, options: argparse.Namespace, write: Callable[[str], obje
 
 
 def _await_plan(run: Run) -> None:
-    """Wait for the plan of a run that is still being prepared. Until then the run has no ranks to follow."""
+    """Wait until a run that is still being prepared has a plan, or has ended. Until then the run has no ranks whose
+    logs could be followed."""
     while not os.path.exists(run.paths.plan) and not run.look().final:
         time.sleep(_PAUSE)
 
 
 def _choose_attempt(run: Run, options: argparse.Namespace) -> None:
-    """Change `run` to the attempt that was requested. Raise UsageError if there was no such attempt, or if an attempt
-    that is over must be followed."""
+    """Change the paths of `run` to those of the attempt that the option --attempt requests. Raise UsageError if there
+    was no such attempt, or if an attempt that is over must be followed."""
     last = run.paths.attempt
     if options.attempt > last:
         attempts = "attempt 0 only" if last == 0 else f"attempts 0 to {last}"
@@ -161,7 +162,8 @@ def _since(text: str | None) -> float | None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Check the options. Raise UsageError if two of them exclude each other."""
+    """Check the command-line options of `logs`. Raise UsageError if two of them exclude each other, such as --raw and
+    --grep."""
     apart = (("raw", "grep"), ("raw", "fold"), ("raw", "output"), ("output", "fold"))
     for one, other in (*apart, ("raw", "timestamps"), ("timestamps", "fold")):
         if _is_given(options, one) and _is_given(options, other):

@@ -22,8 +22,8 @@ _SHOWN = 10
 
 
 def read_notices(paths: RunPaths, node_ranks: Iterable[int]) -> list[Notice]:
-    """Return all notices of a run, each once: those of its record, those of these nodes in its latest attempt, and
-    those of its ranks."""
+    """Return all notices of a run, each once, with secrets masked: those of its record, those of these nodes in its
+    latest attempt, and those of its ranks."""
     recorded = read_object(paths.record).get("notices")
     values = recorded if isinstance(recorded, list) else []
     told = [found for value in values if (found := notice_of(value, PREPARATION))]
@@ -33,12 +33,12 @@ def read_notices(paths: RunPaths, node_ranks: Iterable[int]) -> list[Notice]:
 
 
 def node_notices(paths: RunPaths, node_ranks: Iterable[int]) -> list[Notice]:
-    """Return the notices of these nodes, each once."""
+    """Return the notices that the agents of these nodes have recorded as events in an attempt of the run, each once."""
     return list(dict.fromkeys(each for node_rank in node_ranks for each in _of_events(read_events(paths, node_rank))))
 
 
 def notices_data(paths: RunPaths, node_ranks: Iterable[int]) -> list[dict[str, Any]]:
-    """Return all notices of a run for programs: [{id, file, line, text}]."""
+    """Return all notices of a run as dictionaries for JSON output: [{id, file, line, text}]."""
     return [
         {"id": each.id, "file": each.file, "line": each.line, "text": each.text}
         for each in read_notices(paths, node_ranks)
@@ -46,7 +46,8 @@ def notices_data(paths: RunPaths, node_ranks: Iterable[int]) -> list[dict[str, A
 
 
 def notice_lines(texts: list[str]) -> list[str]:
-    """Return the first texts, each as a line, and a line with the number of the others."""
+    """Return the first 10 texts of a run's notices, each as a line "notice: …", and a line with the number of the
+    others."""
     more = [f"notice: and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
     return ["notice: " + text for text in texts[:_SHOWN]] + more
 
@@ -61,18 +62,19 @@ class LogWithNotices:
         self._told = 0
 
     def poll(self) -> bool:
-        """Show the new notices and lines. Return whether there were any."""
+        """Show the notices of the attempt's first node and the log lines since the last call. Return whether there were
+        any."""
         told = self._tell()
         return self._log.poll() or told
 
     def finish(self) -> None:
-        """Show the rest."""
+        """Show the notices and log lines of the attempt that have not been shown yet."""
         self._tell()
         self._log.finish()
 
     def _tell(self) -> bool:
-        """Report the notices since the last call. Return whether there were any. Notices of services come while ranks
-        run."""
+        """Report the notices that the attempt's first node has recorded since the last call on stderr. Return whether
+        there were any. Notices of services come while ranks run."""
         if (size := self._events_size()) == self._size:
             return False
         self._size = size

@@ -107,8 +107,8 @@ def show_path(options: argparse.Namespace) -> int:
 
 
 def _place(runs: Run | RunArray, name: str | None) -> str:
-    """Return the directory of a run or of an array, or a directory or output of the run by its name. Raise NotFound if
-    the name is unknown."""
+    """Return the path that the verb `path` prints: the directory of a run or of an array, or with `name` the run's
+    "outputs", "logs" or "code", or one of its named outputs. Raise NotFound if the name is unknown."""
     if name is None:
         return runs.directory
     run = require_run(runs)
@@ -148,7 +148,8 @@ def run_fetch(options: argparse.Namespace) -> int:
 
 
 def _wanted(run: Run, written: list[_Written], pattern: str | None) -> list[_Written]:
-    """Return the files that match the pattern, and those of the output with this name."""
+    """Return those of the run's `written` files that match the pattern of `fetch`, or that belong to the run's output
+    with this name; all files if the pattern is None."""
     from worldsize.store.output_copies import is_wanted
 
     output = run.outputs.get(pattern) if pattern is not None else None
@@ -161,7 +162,8 @@ def _wanted(run: Run, written: list[_Written], pattern: str | None) -> list[_Wri
 
 
 def _runs_and_word(name: str | None, word: str | None) -> tuple[Run | RunArray, str | None]:
-    """Return the run, and the word after it. A single word that names no run counts as the word, for the latest run."""
+    """Return the run or array that the command line names, and the word after it (a place or a pattern). A single word
+    that names no run counts as that word, for the latest run."""
     if name is None or word is not None:
         return find_runs(name), word
     if name in _PLACES:
@@ -176,8 +178,8 @@ def _runs_and_word(name: str | None, word: str | None) -> tuple[Run | RunArray, 
 
 
 def _written(runs: Run | RunArray, run: Run, options: argparse.Namespace) -> list[_Written]:
-    """Return the files that a run has written so far: those on this machine, or those at the service that keeps
-    them."""
+    """Return the output files that a run has written so far: those on this machine, or, unless --no-fetch is given,
+    those at the service that keeps them."""
     below = "" if runs.id == run.id else run.id
     if options.no_fetch or not run.offers(OUTPUTS):
         return [_Written(run, file, below) for file in output_files(run.paths)]
@@ -187,8 +189,8 @@ def _written(runs: Run | RunArray, run: Run, options: argparse.Namespace) -> lis
 
 
 def _fetch(run: Run, places: list[str]) -> None:
-    """Fetch the files at these places of the run's directory from the service that keeps them. Do nothing if the run is
-    not on a service."""
+    """Fetch the run's output files whose paths are `places` from the service that keeps them into the run's directory.
+    Do nothing if the run is not on such a service."""
     if not run.offers(OUTPUTS):
         return
     wanted = frozenset(places)
@@ -197,7 +199,8 @@ def _fetch(run: Run, places: list[str]) -> None:
 
 
 def _handle(run: Run, action: str) -> Mapping[str, Any]:
-    """Return the handle of the run. Raise UsageError if the run belongs to another user."""
+    """Return the handle (native id) of the run, by which its compute finds its outputs. Raise UsageError if the run
+    belongs to another user."""
     run.refuse_foreign(f"{action} the outputs of")
     handle = run.native()
     assert handle is not None

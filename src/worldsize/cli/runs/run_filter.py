@@ -75,7 +75,8 @@ def add_filter_options(parser: argparse.ArgumentParser) -> None:
 
 
 def filter_of(options: argparse.Namespace) -> RunFilter:
-    """Return the filter that the options describe. Raise UsageError if a state or a time is invalid."""
+    """Return the RunFilter that the command-line options of `list` describe. Raise UsageError if a state or a time is
+    invalid."""
     from worldsize.store.started_from import started_from
 
     here = started_from(load_current_config().home, current_directory()) if options.here else None
@@ -85,8 +86,8 @@ def filter_of(options: argparse.Namespace) -> RunFilter:
 
 
 def parse_since(text: str, now: float) -> float:
-    """Return the time in Unix seconds for an age (7d, 12h), or for a date and a local time of day (2026-11-20,
-    2026-11-20T14:30). Raise UsageError for other text."""
+    """Parse the value of `--since` into Unix seconds: an age before `now` (7d, 12h), or a date and a local time of day
+    (2026-11-20, 2026-11-20T14:30). Raise UsageError for other text."""
     try:
         if re.match(r"\d{4}-", text):
             return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
@@ -118,7 +119,8 @@ def complete_tags(**_: Any) -> list[str]:
 
 
 def _ended_summaries() -> list[Summary]:
-    """Return the summaries of those of the newest runs that have ended. No compute is queried for a completion."""
+    """Return the summaries of those of the newest 50 runs that have ended, from which shell completions of labels are
+    made. No compute is queried for a completion."""
     from worldsize.store.find import list_ids
     from worldsize.store.runs import runs_link_dir
     from worldsize.store.summaries import final_summary
@@ -129,7 +131,8 @@ def _ended_summaries() -> list[Summary]:
 
 
 def parse_tag(text: str) -> tuple[str, str | None]:
-    """Return KEY and VALUE of "KEY=VALUE". For "KEY" alone the value is None, which accepts any value."""
+    """Parse the value of the option `--tag`. Return KEY and VALUE of "KEY=VALUE". For "KEY" alone the value is None,
+    which accepts any value. Raise ArgumentTypeError if there is no key."""
     name, equals, value = text.partition("=")
     if not name:
         raise argparse.ArgumentTypeError(f"{text!r:.40} has no key")

@@ -72,8 +72,9 @@ class RunView:
         self._run = run
 
     def data(self, statuses: Sequence[Status]) -> dict[str, Any]:
-        """Return {warnings}, and for a run with a plan also {threads, binding, progress, hang, failure, efficiency,
-        waiting, notices, page}."""
+        """Return the values of a single run that `status -o json` prints in addition to those of every run or array:
+        {warnings}, and for a run with a plan also {threads, binding, progress, hang, failure, efficiency, waiting,
+        notices, page}."""
         from worldsize.service.runs.failure_screen import failure_data
 
         run, now = self._run, statuses[0]
@@ -144,14 +145,15 @@ def _hang_data(hang: Hang | None) -> dict[str, Any] | None:
 
 
 def _stuck_line(hang: Hang) -> str:
-    """Return the line about a hang: "stuck since 14:03:11 (12 min): rank 13 has not entered all_reduce #288"."""
+    """Return the line of `status` about a hang of the run: "stuck since 14:03:11 (12 min): rank 13 has not entered
+    all_reduce #288"."""
     seconds = max(0.0, time.time() - hang.since)
     return f"stuck since {hang.since_text} ({duration_text(seconds)}): {hang.sentence}"
 
 
 def threads_of(run: Run) -> int | None:
-    """Return OMP_NUM_THREADS of the ranks: the job's value, else the value where the run was started, else the plan's
-    share; None if each node determines its own, or if the value is no number."""
+    """Return the number of threads of each rank (OMP_NUM_THREADS): the job's value, else the value where the run was
+    started, else the plan's share; None if each node determines its own, or if the value is no number."""
     recorded = read_object(run.paths.record).get("environment")
     inherited = recorded.get("OMP_NUM_THREADS") if isinstance(recorded, dict) else None
     said = run.plan.environment.get("OMP_NUM_THREADS") or inherited
@@ -161,7 +163,7 @@ def threads_of(run: Run) -> int | None:
 
 
 def page_of(run: Run) -> str:
-    """Return the address of the run's page at its compute; "" if it has none."""
+    """Return the URL of the run's web page at its compute; "" if it has none, or if its native id cannot be read."""
     try:
         return str((run.native() or {}).get("page") or "")
     except WorldsizeError:
@@ -195,8 +197,9 @@ def show_status(options: argparse.Namespace) -> int:
 
 
 def status_data(runs: Run | RunArray, statuses: Sequence[Status], patience: float = 0.0) -> dict[str, Any]:
-    """Return {id, name, state, reason, exit_code, …, usage, message, directory}, with the values for a run or an array
-    only. `patience` is the time in seconds to wait for the usage of runs that have just ended."""
+    """Return the status of a run or an array as the dictionary that `status -o json` prints: {id, name, state, reason,
+    exit_code, …, usage, message, directory}, with the values for a run or an array only. `patience` is the time in
+    seconds to wait for the usage of runs that have just ended."""
     now = runs.overall(statuses)
     data = {"id": runs.id, "state": now.state, "reason": now.reason, "exit_code": now.exit_code}
     more = {**view_of(runs).data(statuses), "message": now.message, "directory": runs.directory}
@@ -224,7 +227,8 @@ def _status_lines(runs: Run | RunArray, statuses: Sequence[Status]) -> list[str]
 
 
 def _label_lines(runs: Run | RunArray) -> list[str]:
-    """Return lines with the labels by which users sort runs: the experiment, the tags and the description."""
+    """Return the lines of `status` with the labels by which users sort runs: the experiment, the tags and the
+    description. Missing labels have no line."""
     said = known_labels(runs.common.labels)
     words = {"experiment": said["experiment_name"], "tags": tags_text(said["tags"]), "description": said["description"]}
     return [f"{name}: {printable_text(text)}" for name, text in words.items() if text]
@@ -237,7 +241,8 @@ def _took_text(now: Status) -> str:
 
 
 def ended_text(found: int) -> str:
-    """Return the text after a run's state if `found` processes of it were left, and have been ended; "" for none."""
+    """Return the text after a run's state that states that `found` processes of the run were left over and have been
+    ended: "; ended 2 processes that were left of it"; "" for none."""
     if found == 0:
         return ""
     return "; ended {} left of it".format("1 process that was" if found == 1 else f"{found} processes that were")

@@ -20,7 +20,9 @@ _PATIENCE = 5.0
 
 
 def require_times(run: Run, ranks: Sequence[int], option: str, now: float) -> None:
-    """Raise UsageError if there are lines of these ranks for which no times were recorded."""
+    """Raise UsageError if the logs of these ranks contain lines for which no times were recorded, so that `option`
+    cannot be used. Right after the start of the ranks this is accepted, because an agent may not have written any times
+    yet."""
     missing = ranks_without_times(run.paths, tuple(ranks))
     started = ranks_start_time(run.paths)
     if not missing or (started is not None and now - started < _PATIENCE and not run.look().final):
@@ -47,7 +49,8 @@ class TimePrinter:
         self._begun: set[int] = set()
 
     def show(self, found: TimedLines) -> None:
-        """Print the lines. A long line that arrives in pieces has one time."""
+        """Print log lines of one rank with their time, as text or as JSON objects. A long line that arrives in pieces
+        has one time."""
         time, who = rfc3339(found.time), (found.rank,)
         if self._as_json is not None:
             return self._as_json.show([(who, found.lines)], time)

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 
 
 def warning_lines(status: Status) -> list[str]:
-    """Return all warnings but the first, each as a line."""
+    """Return all warnings about a succeeded run but the first, which is shown next to the run's state, each as a
+    line."""
     return ["warning: " + " ".join(lines_of(warning.text)) for warning in status.warnings[1:]]
 
 
 def waiting_lines(waiting: WaitExplanation) -> list[str]:
-    """Return the reason for the wait, and then the changes with which the run would start sooner."""
+    """Return the lines that explain why a run waits: the reason, and then the changes of options with which the run
+    would start sooner."""
     lines = [waiting.words]
     if waiting.sooner:
         lines += ["it would start sooner with", *("  " + change.words for change in waiting.sooner)]
@@ -25,16 +27,16 @@ def waiting_lines(waiting: WaitExplanation) -> list[str]:
 
 
 def waiting_data(waiting: WaitExplanation | None) -> dict[str, Any] | None:
-    """Return {reason, words, expected, stuck, sooner: [{options, words, start, gain}]}; None if the run does not
-    wait."""
+    """Return the explanation why a run waits as a dictionary for JSON: {reason, words, expected, stuck, sooner:
+    [{options, words, start, gain}]}; None if the run does not wait."""
     if waiting is None:
         return None
     return {**waiting._asdict(), "sooner": [change._asdict() for change in waiting.sooner]}
 
 
 def usage_text(usage: Usage | None) -> str:
-    """Return the usage as text: "0.4 GPU-hours, CPU 87 % busy". Without GPUs it has CPU-hours. Return "" if nothing is
-    known."""
+    """Return the resources that a run used as text: "0.4 GPU-hours, CPU 87 % busy". Without GPUs it has CPU-hours.
+    Return "" if nothing is known."""
     if usage is None or not usage.elapsed:
         return ""
     parts = []

@@ -23,11 +23,12 @@ class WaitingLine:
         self._shown = False
 
     def take(self, statuses: list[Status]) -> None:
-        """Keep the state that the latest query has found."""
+        """Keep the state of the run that the latest query of its status has found, for the line at the terminal."""
         self._state = str(statuses[0].state)
 
     def poll(self) -> bool:
-        """Show the state and the elapsed time. Return False, because this is no new output."""
+        """Show the run's state and the elapsed time in the line at the terminal. Return False, because this is no new
+        output of the run."""
         now = time.monotonic()
         if now >= self._next and sys.stderr.isatty():
             self._next, self._shown = now + _EVERY, True
@@ -35,7 +36,7 @@ class WaitingLine:
         return False
 
     def clear(self) -> None:
-        """Remove the line, if it is shown."""
+        """Remove the line about the waited-for run from the terminal, if it is shown."""
         if self._shown:
             self._shown = False
             show_transient_line()

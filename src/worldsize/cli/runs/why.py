@@ -58,7 +58,8 @@ def _not_explained(status: Status) -> str:
 
 
 def why_screen(run: Run, status: Status, explanation: Explanation) -> list[str]:
-    """Return the explanation as lines."""
+    """Return the lines that `why` shows for the explanation of a run's failure: the cause with its evidence, the chain
+    of what followed, notes and hints."""
     cause = explanation.cause
     lines = [f"run {run.id} {state_text(status.state, sys.stdout)}" + (f": {status.reason}" if status.reason else "")]
     lines += ["", f"cause ({cause.standing}, {cause.id}): {cause.sentence}"]
@@ -77,7 +78,8 @@ def why_screen(run: Run, status: Status, explanation: Explanation) -> list[str]:
 
 
 def _nodes_of(cause: Cause, run: Run) -> list[int]:
-    """Return the nodes of the cause's ranks; for a cause without ranks, the node that failed."""
+    """Return the numbers of the nodes of the ranks in a failure's cause; for a cause without ranks, the node that
+    failed, if it is known."""
     if not cause.ranks:
         return [] if cause.node is None else [cause.node]
     return [node.node_rank for node in run.plan.nodes if any(rank.rank in cause.ranks for rank in node.ranks)]

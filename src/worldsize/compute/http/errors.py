@@ -64,7 +64,9 @@ class WrongCertificate(ConfigError):
 
 
 def connection_error(error: Exception, sent: bool, service: Service) -> WorldsizeError:
-    """Return the error for a connection that failed. `sent` means that the request may have reached the service."""
+    """Return the error to raise for an HTTP connection to `service` that failed with `error`: for a wrong certificate,
+    an unknown host, a lost answer or an unreachable service. `sent` means that the request may have reached the
+    service."""
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return _certificate_error(cause, service)
@@ -78,8 +80,9 @@ def connection_error(error: Exception, sent: bool, service: Service) -> Worldsiz
 
 
 def message_of(body: bytes, phrase: str = "") -> str:
-    """Return the message of a refusal, which is JSON text, an object with a Message, or plain text. For a page for
-    browsers, return its text, message or title. Return `phrase` if there is none."""
+    """Return the message in the body of an HTTP answer with which a service refuses a request. The body is JSON text,
+    an object with a Message, or plain text. For a page for browsers, return its text, message or title. Return `phrase`
+    if there is none."""
     text = body.decode("utf-8", "replace").strip()
     try:
         value = json.loads(text)
@@ -104,8 +107,8 @@ def one_line(text: str) -> str:
 
 
 def pause_of(retry_after: str, now: float) -> float:
-    """Return the seconds that a Retry-After means, which is a number of seconds or a date; 0 for none, for the past and
-    for other text. `now` is in Unix seconds."""
+    """Return the seconds to wait that an HTTP header Retry-After means, which is a number of seconds or a date; 0 for
+    none, for the past and for other text. `now` is in Unix seconds."""
     from email.utils import parsedate_to_datetime
 
     text = retry_after.strip()
@@ -125,7 +128,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _error_text(error: BaseException) -> str:
-    """Return the system's own message for an error, if there is one, else the text of the error."""
+    """Return the operating system's message for an exception or one of its causes, if there is one, else the text of
+    the exception."""
     for cause in _causes(error):
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror

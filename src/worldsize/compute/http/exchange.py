@@ -61,16 +61,16 @@ class Exchange:
             self._http = None
 
     def limit_patience(self, seconds: float) -> None:
-        """Disable retries from now on, and limit the wait for an answer to `seconds`."""
+        """Disable retries of HTTP requests from now on, and limit the wait for each answer to `seconds`."""
         self._patience = 0.0
         self._timeouts = (seconds, seconds)
         if self._http is not None:
             self._http.timeout = seconds
 
     def repeat(self, send: Callable[[], _T], safe: bool) -> _T:
-        """Return the result of `send`. While the patience lasts, call it again if it raises SubmitAgain. After a
-        LostAnswer, call it again only if the request is `safe`: it changes nothing, or has the same effect each time
-        that it is sent."""
+        """Call `send`, which sends an HTTP request, and return its result. While the patience lasts, call it again if
+        it raises SubmitAgain. After a LostAnswer, call it again only if the request is `safe`: it changes nothing, or
+        has the same effect each time that it is sent."""
         deadline, pause = self.now() + self._patience, _FIRST_PAUSE
         while True:
             try:
@@ -83,9 +83,9 @@ class Exchange:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def send(self, service: Service, method: str, url: str, **given: Any) -> httpx.Response:
-        """Send one request and return the whole answer, for any status. `given` is as in `httpx.Client.stream`. Raise
-        LostAnswer if the request may have arrived; raise SubmitAgain if it did not; raise ConfigError if an address or
-        a certificate is wrong; raise also what `open_http` raises."""
+        """Send one HTTP request to `service` and return the whole answer, for any status. `given` is as in
+        `httpx.Client.stream`. Raise LostAnswer if the request may have arrived; raise SubmitAgain if it did not; raise
+        ConfigError if an address or a certificate is wrong; raise also what `open_http` raises."""
         import httpx
 
         if self._http is None:
@@ -106,8 +106,9 @@ class Exchange:
             raise ConfigError(f"is not an address: {error}", service.url, service.mend) from None
 
     def wait_for(self, ask: Callable[[], _T]) -> _T:
-        """Return the result of `ask`, and call `idle` meanwhile. An abandoned thread does not prevent this process from
-        ending, as an executor's thread would."""
+        """Call the function `ask` in a thread, call `idle` ten times a second meanwhile, and return the result of
+        `ask`. Without `idle`, only call `ask`. An abandoned thread does not prevent this process from ending, as an
+        executor's thread would."""
         if self._idle is None:
             return ask()
         from concurrent.futures import Future, wait
@@ -134,7 +135,8 @@ class Exchange:
         self._sleep(max(0.0, end - self.now()))
 
     def _read_response(self, stream: AbstractContextManager[httpx.Response]) -> httpx.Response:
-        """Read the answer to its end, within bounds of size and time, because a server could delay the end for ever."""
+        """Read an HTTP answer to its end and return it, within bounds of size and time, because a server could delay
+        the end for ever. Raise ReadError or ReadTimeout of httpx beyond the bounds."""
         import httpx
 
         with stream as answer:

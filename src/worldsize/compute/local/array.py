@@ -32,7 +32,8 @@ def start_queue(submissions: Sequence[Submission], environ: Mapping[str, str], f
 
 
 def observe_queued(handle: Handle, said: dict[str, str]) -> Observation:
-    """Return the observation of a run that had not been started when its handle was read. `said` caches the message for
+    """Return the observation of a run in this machine's queue that had not been started when its handle was read:
+    "queued", "absent" if the queue's process has ended, or "unknown" on another machine. `said` caches the message for
     each queue."""
     if handle["host"] != processes.host_name():
         return Observation("unknown", message=f"it waits on {handle['host']}")
@@ -46,7 +47,8 @@ def observe_queued(handle: Handle, said: dict[str, str]) -> Observation:
 
 
 def notify_queues(handles: Sequence[Handle]) -> None:
-    """Notify the queues, all on this machine, that there is something to cancel."""
+    """Send SIGCHLD to the queue processes that these handles name, all on this machine, to notify them that a run must
+    be cancelled."""
     for pid in {handle["pid"] for handle in handles if may_be_signalled(handle)}:
         processes.signal_process(pid, signal.SIGCHLD)
 

@@ -102,8 +102,8 @@ class LocalCompute:
             notify_queues(queued)
 
     def _cancel(self, handle: Handle, now: bool) -> None:
-        """Send a signal to the run's conductor. If the conductor is gone, its agents end by themselves; the other
-        processes of the run are found by their mark and signalled."""
+        """Send TERM, or with `now` QUIT, to the conductor of the local run with this handle. If the conductor is gone,
+        its agents end by themselves; the other processes of the run are found by their mark and signalled."""
         if leftovers.may_be_signalled(handle):
             processes.signal_process(handle["pid"], STOP_NOW if now else signal.SIGTERM)
             processes.signal_process(handle["pid"], signal.SIGCONT)
@@ -140,8 +140,9 @@ class LocalCompute:
         return code
 
     def _requested_gpus(self, job: Job) -> int | None:
-        """Return the number of GPUs per node; None if none are requested. GPUs count only if they are requested,
-        because many CPU ranks may well run on a machine that has one GPU."""
+        """Return the number of GPUs per node that the job or the configuration requests, or, if the job sets
+        `visible_devices` or `data_parallel`, that this machine has; None if none are requested. GPUs count only if they
+        are requested, because many CPU ranks may well run on a machine that has one GPU."""
         if job.virtual_gpus is not None:
             return job.virtual_gpus
         if self._settings.gpus_per_node is not None:
@@ -186,7 +187,8 @@ class LocalCompute:
 
 
 def _exceeded_limits(plan: Plan) -> list[CheckResult]:
-    """Return errors for limits of this machine, or of this user on it, that prevent the start."""
+    """Return an error (CheckResult) for each limit of this machine, or of this user on it, that prevents the start of
+    the planned run: of processes and of open files."""
     import resource
 
     from worldsize.agent.control.rendezvous import OPEN_FILES
@@ -210,7 +212,7 @@ def _exceeded_limits(plan: Plan) -> list[CheckResult]:
 
 
 def _pid_max() -> int:
-    """Return the system's limit of process numbers; -1 if the system does not report it."""
+    """Return the kernel's limit of process numbers on this machine; -1 if the system does not report it."""
     try:
         with open("/proc/sys/kernel/pid_max") as file:
             return int(file.read())

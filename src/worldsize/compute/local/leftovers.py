@@ -22,10 +22,11 @@ _child_pids: set[int] = set()
 
 
 def living_agents(conductor: int, started: int, run_dir: str) -> list[int]:
-    """Return the living processes of the session of the conductor, which started at `started` clock ticks: its agents.
+    """Return the pids of the living agents of a local run: the processes in the session of its conductor, which started
+    at `started` clock ticks, that write to a file in `run_dir`.
 
-    The agents are forked in its first moments. A process that has got the same number since is therefore not taken for
-    one of them.
+    The agents are forked in the conductor's first moments. A process that has got the same number since is therefore
+    not taken for one of them.
     """
     if processes.start_time(conductor) not in (None, started):
         return []
@@ -41,7 +42,7 @@ def living_agents(conductor: int, started: int, run_dir: str) -> list[int]:
 
 
 def has_begun(run_dir: str) -> bool:
-    """Return whether any agent of the run has recorded anything."""
+    """Return whether any agent of the run in `run_dir` has recorded an event or an exit record."""
     paths = RunPaths(run_dir)
     try:
         return any(os.listdir(directory) for directory in (paths.events_dir, paths.exit_dir))
@@ -50,14 +51,15 @@ def has_begun(run_dir: str) -> bool:
 
 
 def find_marked_processes(run_id: str, run_dir: str | None) -> list[int]:
-    """Return the ranks and all processes that they have started, in any session: those with the run's id and directory
-    in their environment. None as `run_dir` means any directory, for a run that only the user has named."""
+    """Return the pids of the run's ranks and of all processes that they have started, in any session: those with the
+    run's id and directory in their environment. None as `run_dir` means any directory, for a run that only the user has
+    named."""
     return _processes_with_mark(b"WORLDSIZE_RUN_ID=%s\0" % run_id.encode(), run_dir)
 
 
 def kill_leftovers(run_id: str, run_dir: str | None, conductor: int | None = None, started: int | None = None) -> int:
-    """Send KILL to all processes that are left, until there are none (2 s at most). Return how many processes there
-    were."""
+    """Send KILL to all processes that are left of a local run, its ranks and, if `conductor` is given, its agents,
+    until there are none (2 s at most). Return how many processes there were."""
 
     def left() -> list[int]:
         found = find_marked_processes(run_id, run_dir)
@@ -75,8 +77,9 @@ def kill_element_leftovers(array_id: str, root: str) -> int:
 
 
 def _kill_until_none(find: Callable[[], list[int]]) -> int:
-    """Kill the processes that `find` returns, until it returns none or the time is over. Return their number. If any
-    were found, search once more, because a process in the middle of an exec shows no mark."""
+    """Send KILL to the processes whose pids `find` returns, until it returns none or 2 s are over. Return how many
+    processes there were. If any were found, search once more, because a process in the middle of an exec shows no mark.
+    """
     ended: set[int] = set()
     deadline = time.monotonic() + _PATIENCE
     empty = 0
@@ -92,8 +95,8 @@ def _kill_until_none(find: Callable[[], list[int]]) -> int:
 
 
 def _processes_with_mark(mark: bytes, directory: str | None) -> list[int]:
-    """Return the processes with this mark whose WORLDSIZE_RUN_DIR is the directory, or is in it; None means any
-    directory."""
+    """Return the pids of this user's processes with `mark`, an entry with a run's id or its beginning, in their
+    environment, whose WORLDSIZE_RUN_DIR is `directory`, or is in it; None means any directory."""
     found = {pid: entries for pid in _pids() if mark in (entries := _environment(pid))}
     if directory is None:
         return list(found)
@@ -111,8 +114,8 @@ def _pids() -> Iterator[int]:
 
 
 def _environment(pid: int) -> bytes:
-    """Return the environment of a process of this user; nothing for other processes, because any user may start one
-    with a run's id."""
+    """Return the environment of the process `pid` as bytes, if this user owns the process; nothing for other processes,
+    because any user may start one with a run's id."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return file.read() + b"\0" if is_own_process(pid) else b""
@@ -121,8 +124,8 @@ def _environment(pid: int) -> bytes:
 
 
 def is_alive(handle: Handle) -> bool:
-    """Return whether the process that the handle names still runs. A process that was started here is reaped if it does
-    not."""
+    """Return whether the process that a local run's handle names still runs, by its pid and start time. A process that
+    was started here is reaped if it does not."""
     pid = handle["pid"]
     if pid in _child_pids:
         try:
@@ -133,14 +136,15 @@ def is_alive(handle: Handle) -> bool:
 
 
 def remember_child(pid: int) -> None:
-    """Record a process that this process has started for a run, because no other process waits for it. A handle alone
-    is not trusted."""
+    """Record the pid of a conductor or queue that this process has started for a run, so that `is_alive` reaps it,
+    because no other process waits for it. A handle alone is not trusted."""
     _child_pids.add(pid)
 
 
 def may_be_signalled(handle: Handle) -> bool:
-    """Return whether the process that the handle names still runs, and works for the run, or for its array. The file
-    that it writes to shows this, or that this process has forked it, perhaps a moment ago."""
+    """Return whether the process that a local run's handle names still runs, and works for the run, or for its array,
+    so that a signal cannot reach another process. The file that it writes to shows this, or that this process has
+    forked it, perhaps a moment ago."""
     if not is_alive(handle):
         return False
     return _is_child(handle["pid"]) or writes_below(handle["pid"], handle.get("queue", handle["run_dir"]))
@@ -152,8 +156,8 @@ def _is_child(pid: int) -> bool:
 
 
 def writes_below(pid: int, directory: str) -> bool:
-    """Return whether the process's standard output goes to a file in the directory, as that of a conductor, an agent
-    and a queue does."""
+    """Return whether the standard output of the process `pid` goes to a file in the directory, as that of a conductor,
+    an agent and a queue does; False if it cannot be determined."""
     try:
         return is_inside(os.readlink(f"/proc/{pid}/fd/1"), directory)
     except OSError:

@@ -33,7 +33,8 @@ def nodes() -> list[ComputeNode]:
 
 
 def gpu_count() -> int:
-    """Return the number of NVIDIA devices of this machine, from /proc: no library is loaded to count them."""
+    """Return the number of NVIDIA GPUs of this machine, from /proc: no library is loaded to count them. 0 if the driver
+    does not report them there."""
     try:
         return len(os.listdir(_PROC_GPUS))
     except OSError:
@@ -41,7 +42,7 @@ def gpu_count() -> int:
 
 
 def _memory() -> tuple[int | None, int | None]:
-    """Return the total and the available memory in MiB; None for values that are not known."""
+    """Return the total and the available memory of this machine in MiB; None for values that are not known."""
     found = {}
     try:
         with open("/proc/meminfo") as file:
@@ -54,8 +55,8 @@ def _memory() -> tuple[int | None, int | None]:
 
 
 def gpu_models() -> list[str]:
-    """Return the model of each NVIDIA device, as the driver reports it in /proc or, if that is hidden, as nvidia-smi
-    does."""
+    """Return the model name of each NVIDIA GPU of this machine, as the driver reports it in /proc or, if that is
+    hidden, as nvidia-smi does; none if neither does."""
     models = []
     try:
         for name in sorted(os.listdir(_PROC_GPUS)):

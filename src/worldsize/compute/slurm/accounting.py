@@ -54,7 +54,8 @@ class AccountingRecord(NamedTuple):
 
 
 def account_rows(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dict[str, JobRow]:
-    """Return the newest attempt of each job that accounting knows. Raise the errors that `run` raises, also if
+    """Return the newest attempt of each of the Slurm jobs `ids` that accounting (sacct) knows, as a dictionary from job
+    id to JobRow. `run` executes a command and returns its output. Raise the errors that `run` raises, also if
     accounting is off.
 
     Elements that were cancelled while their array waited have no record of their own: the array's record is used for
@@ -69,8 +70,9 @@ def account_rows(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dic
 def records_of(
     ids: Iterable[str], run: Callable[[Sequence[str]], str], columns: Sequence[str] = COLUMNS
 ) -> list[AccountingRecord]:
-    """Return every attempt of these jobs, from one call for each batch of ids. With --jobs alone, sacct searches from
-    the beginning of time. Raise SubmitAgain if an answer was cut short."""
+    """Return the accounting records of every attempt of the Slurm jobs `ids`, from one call of sacct (by `run`) for
+    each batch of ids. With --jobs alone, sacct searches from the beginning of time. Raise SubmitAgain if an answer was
+    cut short."""
     found: list[AccountingRecord] = []
     for some in id_batches(ids):
         text = run([*_sacct_argv(columns), "--jobs=" + ",".join(some)])
@@ -81,8 +83,8 @@ def records_of(
 
 
 def find_ended_jobs(name: str, run: Callable[[Sequence[str]], str]) -> list[str]:
-    """Return the ids of this user's jobs with this name that ended within the last day; none if accounting does not
-    answer."""
+    """Return the ids of this user's Slurm jobs with this name that ended within the last day, according to sacct; none
+    if accounting does not answer."""
     try:
         text = run([*_sacct_argv(), "--allocations", "--name=" + name, "--starttime=now-1days", f"--uid={os.getuid()}"])
     except (SubmitAgain, SubmitRejected, ConfigError):
@@ -96,8 +98,8 @@ def _sacct_argv(columns: Sequence[str] = COLUMNS) -> list[str]:
 
 
 def newest_attempts(found: Iterable[AccountingRecord]) -> dict[str, AccountingRecord]:
-    """Return each job's newest attempt, with the number of attempts of the same name before it, and the state in which
-    the last of these ended."""
+    """Return the accounting record of each Slurm job's newest attempt, by job id, with the number of attempts of the
+    same name before it, and the state in which the last of these ended."""
     attempts: dict[str, list[AccountingRecord]] = {}
     for record in found:
         attempts.setdefault(record.row.job, []).append(record)
@@ -112,8 +114,8 @@ def _newest_attempt(attempts: list[AccountingRecord]) -> AccountingRecord:
 
 
 def parse_records(text: str, columns: Sequence[str] = COLUMNS) -> Iterator[AccountingRecord]:
-    """Parse sacct's lines into records. A step's OUT_OF_MEMORY is added to its job's record. An incomplete line is left
-    out."""
+    """Parse the lines that sacct prints into one AccountingRecord for each attempt of a job. A step's OUT_OF_MEMORY is
+    added to its job's record. An incomplete line is left out."""
     current: list[AccountingRecord] = []
     for value in values_of(text, columns):
         job, dot, _ = value["JobID"].partition(".")
@@ -157,6 +159,7 @@ def _record(job: str, value: dict[str, str]) -> AccountingRecord:
 
 
 def _cancelling_user(state: str) -> int | None:
-    """Return the uid in "CANCELLED by 1000"; None if there is none."""
+    """Return the uid of the user who cancelled a Slurm job from a state such as "CANCELLED by 1000"; None if there is
+    none."""
     uid = state.partition(" by ")[2].strip()
     return int(uid) if uid.isdecimal() else None

@@ -58,18 +58,21 @@ class PartitionRow(NamedTuple):
 
 
 def nodes(run: Callable[[Sequence[str]], str]) -> list[ComputeNode]:
-    """Return every node once, in sinfo's order. Raise the errors that `run` raises. A node's `state` is Slurm's word
-    without the mark. Its `reason` was set by an administrator or by Slurm."""
+    """Return the Slurm cluster's nodes as a list of ComputeNode, each once, in the order of one `sinfo --Node` call,
+    which `run` executes. Raise the errors that `run` raises. A node's `state` is Slurm's word without the mark. Its
+    `reason` was set by an administrator or by Slurm."""
     return node_rows(run([*_SINFO, "--Node", format_option(_NODE_COLUMNS)]))
 
 
 def partitions(run: Callable[[Sequence[str]], str]) -> list[PartitionRow]:
-    """Return every partition, hidden ones too. Raise the errors that `run` raises."""
+    """Return the Slurm cluster's partitions, hidden ones too, as a list of PartitionRow from one sinfo call, which
+    `run` executes. Raise the errors that `run` raises."""
     return partition_rows(run([*_SINFO, format_option(_PARTITION_COLUMNS)]))
 
 
 def node_rows(text: str) -> list[ComputeNode]:
-    """Return the nodes in sinfo's output, each once. sinfo --Node prints a node once for each of its partitions."""
+    """Parse `text`, the output of `sinfo --Node`, and return a ComputeNode for each node. sinfo prints a node once for
+    each of its partitions; these lines are merged, and the node's `groups` names all its partitions."""
     found: dict[str, ComputeNode] = {}
     for value in values_of(text, _NODE_COLUMNS):
         node = _node(value)
@@ -81,7 +84,9 @@ def node_rows(text: str) -> list[ComputeNode]:
 
 
 def partition_rows(text: str) -> list[PartitionRow]:
-    """Return the partitions in sinfo's output, each once. sinfo prints a partition once for each kind of node in it."""
+    """Parse `text`, sinfo's output about partitions, and return a PartitionRow for each partition. sinfo prints a
+    partition once for each kind of node in it; these lines are merged: node counts are added, and the highest number of
+    GPUs per node is kept."""
     found: dict[str, PartitionRow] = {}
     for value in values_of(text, _PARTITION_COLUMNS):
         row = _partition(value)
@@ -94,8 +99,9 @@ def partition_rows(text: str) -> list[PartitionRow]:
 
 
 def gpus_of(gres: str) -> tuple[str, int]:
-    """Return the type and the number of the GPUs in a text such as "gpu:h100:4(S:0-1)", "gpu:4",
-    "gpu:(null):0(IDX:N/A)" or "gpu:a:2,gpu:b:1". Several types are joined with commas.
+    """Parse `gres`, Slurm's text for the GPUs of a node or job, and return the GPU type and the number of GPUs. Forms:
+    "gpu:h100:4(S:0-1)", "gpu:4", "gpu:(null):0(IDX:N/A)", "gpu:a:2,gpu:b:1". Several types are joined with commas; the
+    type is "" if `gres` names none.
 
     The GPUs per node that a job requested have the same form: "gpu:2" in 20.11, "gres:gpu:2" and "gres/gpu:2" later.
     """

@@ -37,11 +37,11 @@ class ProgramOutput(NamedTuple):
 
 
 def clean_environ(environ: Mapping[str, str], program: str = "squeue") -> dict[str, str]:
-    """Return the environment for one of Slurm's programs, without the variables that an outer allocation or a shell's
-    start-up files have set.
+    """Return a copy of `environ` in which the Slurm program `program` can run, without the variables that an outer
+    allocation or a shell's start-up files have set.
 
-    Programs that only query get plain texts, and times as Unix seconds (SLURM_TIME_FORMAT). sbatch does not: its
-    environment becomes the job's.
+    For programs that only query, the copy also requests plain texts, and times as Unix seconds (SLURM_TIME_FORMAT). Not
+    for sbatch, since its environment becomes the job's.
     """
     stay = (name for name in environ if name in _KEPT_VARIABLES or not name.startswith(_SCRUBBED_PREFIXES))
     cleaned = {name: environ[name] for name in stay}
@@ -60,8 +60,8 @@ def call(
     idle: Callable[[], None] | None = None,
     umask: int = _OWN_UMASK,
 ) -> ProgramOutput:
-    """Run a program found on `environ`'s PATH and return its output. It runs in a session of its own, so that Ctrl-C
-    does not interrupt it.
+    """Run the program `argv`, found on `environ`'s PATH, with `input` on its standard input, and return its exit code
+    and output as a ProgramOutput. The program runs in a session of its own, so that Ctrl-C does not interrupt it.
 
     `umask` is the program's umask, which sbatch makes the job's. `idle` is called ten times a second until the program
     ends. If `idle` raises, the program and its children are killed, and the exception is raised again.
@@ -103,8 +103,8 @@ def call(
 
 
 def _open_text(text: str) -> int:
-    """Return a file descriptor from which a program reads `text`. A batch script can be hundreds of times as large as a
-    pipe's buffer."""
+    """Write `text` to an anonymous file and return a file descriptor at its beginning, for use as a program's standard
+    input. A pipe would not do: a batch script can be hundreds of times as large as a pipe's buffer."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("worldsize-input")
     else:
@@ -146,8 +146,8 @@ def run_slurm(
     idle: Callable[[], None] | None = None,
     umask: int = _OWN_UMASK,
 ) -> str:
-    """Run one of Slurm's programs and return what it printed. Raise ConfigError, SubmitAgain or SubmitRejected if it
-    fails, as `errors.slurm_error` classifies the failure."""
+    """Run the Slurm program `argv` with the parameters of `call`, and return its standard output. If its exit code is
+    not 0, raise ConfigError, SubmitAgain or SubmitRejected, as `errors.slurm_error` classifies its error text."""
     answer = call(argv, environ=environ, timeout=timeout, input=input, idle=idle, umask=umask)
     if answer.code == 0:
         return answer.out
@@ -167,7 +167,8 @@ def _missing_program_error(program: str, error: OSError) -> ConfigError:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the program and every process that it started, since sites wrap sbatch in scripts. Close its pipes."""
+    """Kill `process`, a Slurm program, and every process that it started, since sites wrap sbatch in scripts. Wait for
+    the program's end and close its pipes."""
     import signal
 
     try:

@@ -109,15 +109,15 @@ class SlurmCompute:
         ]
 
     def _with_settings_key(self, found: CheckResult, job: Job) -> CheckResult:
-        """Return the finding. If the compute's own table, and not the job, set the option, `where` names the key of
-        that table."""
+        """Return the CheckResult `found` about a Slurm option. If the option was set in the compute's table of
+        worldsize.toml, and not by the job, the result's `where` names the key in that table (`compute.NAME.KEY`)."""
         _, _, key = (found.where or "").partition("slurm.")
         is_own = key in self._settings.options or (key == "gpus_per_node" and self._settings.gpus_per_node)
         return found._replace(where=f"compute.{self.name}.{key}") if is_own and key not in job.slurm else found
 
     def check_locations(self, job: Job) -> list[CheckResult]:
-        """Return the problems with the runs directory, the inputs and the interpreter, which the nodes must be able to
-        see."""
+        """Check that the nodes can see the runs directory, the local paths of the job's inputs and the Python
+        interpreter, and return the problems as a list of CheckResult."""
         from worldsize.compute.slurm import preflight
 
         given = {name: value.path for name, value in job.inputs.items() if isinstance(value, Input)}
@@ -156,8 +156,9 @@ class SlurmCompute:
         return Submission(plan, paths, shown, Payload(text, signal, dict(said).get("dependency")))
 
     def _packed(self, data: bytes) -> bytes:
-        """Return `data` as `pack` compresses it for the script. Data of 64 KiB or more, which is the same in each run,
-        is compressed once and kept in the home's cache."""
+        """Return `data`, the content of a file that is embedded in the batch script, in compressed form (`pack`). Data
+        of 64 KiB or more, which is the same in each run, is compressed once and kept in the cache of the worldsize
+        home."""
         if len(data) < _KEPT_SIZE:
             return pack(data)
         cache = os.path.join(self._home, "cache")
@@ -203,8 +204,9 @@ class SlurmCompute:
         return query_pause(age, runs, queued)
 
     def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
-        """Cancel the jobs. Slurm sends TERM to every process of a job, and the agents apply the grace period. If `now`,
-        Slurm sends KILL first, which leaves the agents no grace period."""
+        """Cancel the Slurm jobs of `handles` with scancel; jobs that have already ended are ignored. Slurm sends TERM
+        to every process of a job, and the agents apply the grace period. If `now`, Slurm sends KILL first, which leaves
+        the agents no grace period."""
         jobs = fold_job_ids(handle["job"] for handle in handles)
         for start in range(0, len(jobs), _JOBS_PER_SCANCEL):
             if now:
@@ -218,8 +220,8 @@ class SlurmCompute:
         return 1
 
     def requeue(self, handle: Handle, attempt: int) -> None:
-        """Put the job back into Slurm's queue. `attempt` is not used, since Slurm counts the attempts itself. Slurm
-        forgets a job some minutes after its end."""
+        """Put the Slurm job of `handle` back into the queue with `scontrol requeue`. `attempt` is not used, since Slurm
+        counts the attempts itself. Slurm forgets a job some minutes after its end."""
         self._run(["scontrol", "requeue", handle["job"]])
 
     def nodes(self) -> list[ComputeNode]:
@@ -277,8 +279,9 @@ class SlurmCompute:
 
 
 def _dependency_option(submission: Submission) -> list[str]:
-    """Return sbatch's option for the dependencies on other runs, together with the job's own dependency. Empty if the
-    submission waits for no other run."""
+    """Return sbatch's `--dependency` option as a list of one argument. It combines the runs in `submission.after` that
+    have not ended with the dependency that the job itself sets (`slurm.dependency`). Empty if the submission waits for
+    no other run."""
     waits = [
         "{}:{}".format("afterany" if after.any_end else "afterok", ":".join(handle["job"] for handle in after.handles))
         for after in submission.after
@@ -291,7 +294,8 @@ def _dependency_option(submission: Submission) -> list[str]:
 
 
 def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str]) -> Compute:
-    """Return the compute for the cluster, or for the allocation that this shell belongs to."""
+    """Return the compute for the Slurm cluster of this login node or, if this shell belongs to a running Slurm
+    allocation, the compute that starts runs as steps of that allocation."""
     inside = is_inside_allocation(environ, partial(run_slurm, environ=environ))
     return _open(settings, home, environ, inside)
 
@@ -302,8 +306,8 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
 
 
 def _open(settings: ComputeSettings, home: str, environ: Mapping[str, str], inside: bool) -> Compute:
-    """Return the compute for the cluster, or, if `inside`, for the steps of an allocation. Raise ConfigError if this
-    installation has no module for allocations."""
+    """Return a SlurmCompute, which submits jobs to the cluster, or, if `inside`, an AllocationCompute, which starts
+    steps in an allocation. Raise ConfigError if this installation has no module for allocations."""
     if not inside:
         return SlurmCompute(settings, home, environ)
     module = load_module("wings.slurm_allocation.compute", "running inside an allocation of Slurm's")

@@ -77,10 +77,12 @@ _HINTS = (
 
 
 def slurm_error(program: str, text: str, environ: Mapping[str, str] | None = None) -> WorldsizeError:
-    """Return the error for the text that a program printed when it failed.
+    """Return the exception for `text`, the error output of the Slurm program `program`: SubmitAgain if the controller
+    or the database is away or busy, ConfigError if this machine knows no cluster, and SubmitRejected in all other
+    cases.
 
-    It is SubmitAgain if the controller or the database is away or busy, ConfigError if this machine knows no cluster,
-    and SubmitRejected in all other cases, with Slurm's own words.
+    The exception contains Slurm's own words. That of SubmitRejected has the hint of the first matching pattern, if
+    there is one; `environ` is the user's environment, for a hint about sbatch's default variables.
     """
     words = error_text_of(text)
     if re.search(_NO_CLUSTER, text):
@@ -95,7 +97,8 @@ def slurm_error(program: str, text: str, environ: Mapping[str, str] | None = Non
 
 
 def error_text_of(text: str) -> str:
-    """Return an error text without the programs' prefixes, each line once, with at most 1000 characters."""
+    """Return the error output `text` of a Slurm program on one line, with at most 1000 characters: without prefixes
+    such as "sbatch: error:", each line once, joined with "; "."""
     lines = []
     for line in text.splitlines():
         stripped = line.strip()
@@ -110,8 +113,9 @@ def error_text_of(text: str) -> str:
 
 
 def _hint(words: str, environ: Mapping[str, str]) -> str | None:
-    """Return the hint for an error text; None if no pattern matches. If the user's shell sets a default for sbatch that
-    worldsize does not pass on, the hint names it."""
+    """Return the hint for `words`, the error text of a Slurm program; None if no pattern matches. If the error is about
+    the account, partition or QOS, and a variable of `environ` (SBATCH_ACCOUNT, …) sets a default that worldsize
+    ignores, the hint names that variable."""
     hint = next((hint for pattern, hint in _HINTS if re.search(pattern, words, re.IGNORECASE)), None)
     for key, name in _DEFAULTS_OF_SBATCH.items():
         if key in words.lower() and environ.get(name):

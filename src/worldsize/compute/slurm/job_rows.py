@@ -81,19 +81,20 @@ class JobRow(NamedTuple):
     trouble: str = ""
 
     def may_be(self, name: str) -> bool:
-        """Return whether this may be the job of this name, and not another job that got the same number at another
-        time. An unknown name matches every name."""
+        """Return whether the row's job may be the job named `name`, and not another job that got the same number at
+        another time. An unknown name, of either, matches every name."""
         return not self.name or not name or self.name == name
 
 
 def format_option(columns: Iterable[str]) -> str:
-    """Return the option that requests these columns from squeue or sinfo, with unlimited width and `SEPARATOR` after
-    each column."""
+    """Return the `--Format` option that requests `columns` from squeue or sinfo, with unlimited width and `SEPARATOR`
+    after each column."""
     return "--Format=" + ",".join(f"{column}:0{SEPARATOR}" for column in columns)
 
 
 def values_of(text: str, columns: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield each line of a program's output as a mapping of columns to values. Incomplete lines are left out."""
+    """Yield, for each line of `text`, the output of squeue, sinfo or sacct, a mapping of column name to value.
+    `columns` are the columns in their order. Incomplete lines are left out."""
     for line in text.split("\n"):
         fields = line.split(SEPARATOR)
         if len(fields) == len(columns) + 1:
@@ -101,15 +102,15 @@ def values_of(text: str, columns: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def limit_of(text: str) -> int | None:
-    """Return a time limit in seconds; None for no limit. slurmctld writes a year for "no limit" once the job has
-    started, so a limit of a year or more counts as none."""
+    """Parse a job's time limit as squeue prints it and return it in seconds; None for no limit. slurmctld writes a year
+    for "no limit" once the job has started, so a limit of a year or more counts as none."""
     seconds = seconds_of(text)
     return None if seconds is None or seconds >= _YEAR else seconds
 
 
 def seconds_of(text: str) -> int | None:
-    """Return the whole seconds of "1-02:03:04" or "02:03"; None for UNLIMITED, NOT_SET, INVALID, Partition_Limit and
-    similar words.
+    """Parse a duration as Slurm prints it, "1-02:03:04" or "02:03", and return it in whole seconds; None for UNLIMITED,
+    NOT_SET, INVALID, Partition_Limit and similar words.
 
     squeue prints INVALID for a duration longer than a year (YEAR_SECONDS in its print.c).
     """
@@ -118,8 +119,8 @@ def seconds_of(text: str) -> int | None:
 
 
 def exact_seconds_of(text: str) -> float | None:
-    """Return the seconds of a duration as `seconds_of` does, but with the fraction in "00:01.250". sacct's CPU times
-    have milliseconds below an hour or so."""
+    """Parse a duration as `seconds_of` does, but keep a fraction such as that in "00:01.250"; None for a text that is
+    no duration. sacct's CPU times have milliseconds below an hour or so."""
     match = re.fullmatch(_DURATION, text.strip())
     if not match:
         return None
@@ -128,8 +129,8 @@ def exact_seconds_of(text: str) -> float | None:
 
 
 def time_of(text: str) -> float | None:
-    """Return a time as Unix seconds. It is read as Unix seconds, as SLURM_TIME_FORMAT=%s prints them, or in Slurm's
-    standard form (local time). None for Unknown, N/A, 0 and other texts."""
+    """Parse a point in time as Slurm prints it and return it in Unix seconds. `text` is a number of Unix seconds, as
+    with SLURM_TIME_FORMAT=%s, or "2024-05-06T07:08:09" in local time. None for Unknown, N/A, 0 and other texts."""
     text = text.strip()
     if text.isdecimal():
         return float(text) or None
@@ -144,8 +145,8 @@ def time_of(text: str) -> float | None:
 
 
 def code_of(text: str) -> int | None:
-    """Return the exit code of "7:0", "0:9" (137) or "0:125" (Slurm's mark for out of memory: 137); None for other
-    texts.
+    """Parse a job's exit code as Slurm prints it, CODE:SIGNAL, and return one number: 7 for "7:0", 137 for "0:9", and
+    137 for "0:125", Slurm's mark for out of memory. None for other texts.
 
     squeue before 23.02 prints the raw wait status instead: "1792", "9", "125" (_print_job_exit_code in its print.c).
     """
@@ -159,20 +160,21 @@ def code_of(text: str) -> int | None:
 
 
 def has_no_output(text: str) -> bool:
-    """Return whether this is the exit code of a job whose output the first node could not open. It is ESLURMD_IO_ERROR
-    as a wait status, whose low bits are the signal 53, which does not exist."""
+    """Return whether `text`, an exit code as Slurm prints it, is that of a job whose output file the first node could
+    not open. It is ESLURMD_IO_ERROR as a wait status, whose low bits are the signal 53, which does not exist."""
     return text.strip() == "4021" or text.strip().endswith(":53")
 
 
 def number_of(text: str) -> int:
-    """Return a count; 0 for a text that is no number. Slurm shortens counts from 1024 on ("4K") unless it is called
-    with --noconvert."""
+    """Parse a count that Slurm printed, such as a number of nodes or CPUs; 0 for a text that is no number. Slurm
+    shortens counts from 1024 on ("4K") unless it is called with --noconvert."""
     return parse_digits(text.strip()) or 0
 
 
 def ids_of(job: str) -> Iterator[str]:
-    """Yield the job ids that a printed id means: itself, or every element of "1234_[5-9,20-30:5%10]", at most
-    `MAX_NAMES`.
+    """Yield the job ids that `job`, an id as squeue or sacct prints it, refers to: every array element of
+    "1234_[5-9,20-30:5%10]" ("1234_5", "1234_6", …), at most `MAX_NAMES`, or `job` itself if it is not a list of
+    elements.
 
     For an id that squeue cut short ("1234_[1-3,5,...]"), the elements before the cut are yielded.
     """
@@ -195,13 +197,14 @@ def ids_of(job: str) -> Iterator[str]:
 
 
 def id_batches(jobs: Iterable[str]) -> Iterator[list[str]]:
-    """Return the base ids of these jobs, each once, in lists that each fit into one argument. Usually this is one
-    list."""
+    """Yield the base ids of `jobs` ("1234" for "1234_7"), each once, in lists that each fit into one command-line
+    argument. Usually this is one list."""
     return _batches(dict.fromkeys(job.split("_")[0] for job in jobs), _LONGEST_LIST)
 
 
 def _batches(words: Iterable[str], most: int) -> Iterator[list[str]]:
-    """Yield all words in lists, each of at most `most` characters after the words are joined."""
+    """Split `words` into consecutive lists and yield these. Each list has at most `most` characters after its words are
+    joined with commas, unless a single word is longer."""
     some: list[str] = []
     length = 0
     for word in words:
@@ -215,7 +218,8 @@ def _batches(words: Iterable[str], most: int) -> Iterator[list[str]]:
 
 
 def fold_job_ids(jobs: Iterable[str]) -> list[str]:
-    """Return the same jobs in few words. Elements of one array are joined, and every other job stays as it is."""
+    """Return the job ids `jobs` in short form: elements of one array are joined ("1234_[0-2,7]"), and every other id
+    stays as it is."""
     arrays: dict[str, list[int]] = {}
     alone = []
     for job in jobs:
@@ -233,7 +237,7 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def span(seconds: float) -> str:
-    """Return a duration in at most two units: "2 min 3 s", "1 d 4 h", "0 s"."""
+    """Return a duration in seconds as text with at most two units: "2 min 3 s", "1 d 4 h", "0 s"."""
     left, words = int(seconds), []
     for size, unit in _UNITS:
         count, left = divmod(left, size)

@@ -43,7 +43,7 @@ _REQUEUE_TEXTS = {
 
 
 def observation(row: JobRow, *, name: str | None = None, signal_before: int | None = None) -> Observation:
-    """Return the observation of the run that follows from `row`.
+    """Convert `row`, Slurm's report of one job, to the Observation of the run that the job belongs to.
 
     name           the job's name; a row with another name is another job that got the number again, so the run is
                    absent
@@ -72,8 +72,8 @@ def observation(row: JobRow, *, name: str | None = None, signal_before: int | No
 
 
 def waiting_words(row: JobRow) -> str:
-    """Return a text on why and in which partition a queued job waits, and what its owner can do if it will not start by
-    itself. If the job was requeued, the text begins with the reason for that."""
+    """Return a text for people about the queued Slurm job `row`: why and in which partition it waits, and what its
+    owner can do if it will not start by itself. If the job was requeued, the text begins with the reason for that."""
     state, wait = state_of(row.state), wait_reason(row.reason)
     before = _REQUEUE_TEXTS.get(row.before, "put back into the queue; ") if row.restarts else ""
     held = f" ({row.state})" if state.stuck else ""
@@ -114,8 +114,9 @@ def _end_observation(row: JobRow, state: SlurmState, signal_before: int | None) 
 
 
 def _failure(row: JobRow, code: int | None, signal_before: int | None) -> tuple[str, str]:
-    """Return the reason and the message for a job in the state FAILED. FAILED means only that the script did not end
-    with 0."""
+    """Return the `Reason` and the message of the run for a Slurm job that ended in the state FAILED with exit code
+    `code`. FAILED means only that the script did not end with 0, so the job's reason, memory use and time limit are
+    examined too."""
     if row.out_of_memory or row.reason in _REASONS:
         reason = Reason.OUT_OF_MEMORY if row.out_of_memory else _REASONS[row.reason]
         return reason, "Slurm: {}, and the job failed{}".format(
@@ -155,15 +156,16 @@ def _kill_message(row: JobRow, state: SlurmState) -> str:
 
 
 def _is_near_limit(row: JobRow, signal_before: int) -> bool:
-    """Return whether the job ended so late that it may have received the signal that it requested. False if its limit
-    or run time is unknown."""
+    """Return whether the Slurm job ended so late that it may have received the signal that it requested `signal_before`
+    seconds before its time limit. False if its limit or run time is unknown."""
     if row.limit is None or row.elapsed is None:
         return False
     return row.elapsed >= row.limit - signal_before - _SIGNAL_RESOLUTION
 
 
 def _limit_text(row: JobRow) -> str:
-    """Return the job's run time and limit as "2 min 3 s of a limit of 2 min"."""
+    """Return the Slurm job's run time and time limit as text, "2 min 3 s of a limit of 2 min"; the run time alone if
+    there is no limit."""
     ran = span(row.elapsed) if row.elapsed is not None else "its run"
     return f"{ran} of a limit of {span(row.limit)}" if row.limit else ran
 
@@ -175,6 +177,6 @@ def _code_text(code: int | None) -> str:
 
 
 def _is_signal(code: int | None) -> bool:
-    """Return whether the exit code means a signal. srun ends with 233 and similar codes if it could not start a step;
-    no signal has such a number."""
+    """Return whether an exit code means that a signal ended the process: 129 to 192. srun ends with 233 and similar
+    codes if it could not start a step; no signal has such a number."""
     return code is not None and 128 < code <= 128 + _LAST_SIGNAL

@@ -58,8 +58,9 @@ Option = tuple[str, "str | None"]
 
 
 def merge_options(defaults: Mapping[str, Any], job: Job, gpus_per_node: int | None = None) -> dict[str, Any]:
-    """Return the compute's options, overridden by the job's own key by key, and `sbatch_options` name by name.
-    `modules` and `setup` are left out."""
+    """Return the Slurm options that apply to the job: the compute's `defaults`, overridden key by key by the job's
+    `slurm:` section, and within `sbatch_options` name by name. `gpus_per_node` is used if `defaults` has none. The
+    compute's `modules` and `setup` are left out."""
     found = {key: value for key, value in defaults.items() if key not in ("modules", "setup")}
     if gpus_per_node:
         found.setdefault("gpus_per_node", str(gpus_per_node))
@@ -69,8 +70,8 @@ def merge_options(defaults: Mapping[str, Any], job: Job, gpus_per_node: int | No
 
 
 def gpus_per_node(asked: Mapping[str, Any]) -> int | None:
-    """Return the number of GPUs in `4` or `a100:4`; None if the option is not set. Raise JobError if the value has
-    neither form."""
+    """Parse the option `gpus_per_node` of the merged Slurm options `asked`, `4` or `a100:4`, and return the number of
+    GPUs; None if the option is not set. Raise JobError if the value has neither form."""
     text = asked.get("gpus_per_node")
     if text is None:
         return None
@@ -81,8 +82,9 @@ def gpus_per_node(asked: Mapping[str, Any]) -> int | None:
 
 
 def sbatch_options(asked: Mapping[str, Any], plan: Plan) -> list[Option]:
-    """Return the options of a batch script, in the script's order. Raise JobError if an option must not be set in this
-    way."""
+    """Convert the merged Slurm options `asked` and the run's `plan` to sbatch options: a list of (long name, value), in
+    the order of the batch script's #SBATCH lines. The value is None for an option without one. Raise JobError if
+    `asked` sets an option that worldsize itself must set, or sets one in a wrong form."""
     # True means an option without a value; None and False mean that there is no such option.
     exclusive = asked.get("exclusive", "false")
     said = {
@@ -104,9 +106,9 @@ def sbatch_options(asked: Mapping[str, Any], plan: Plan) -> list[Option]:
 
 
 def directive(option: Option) -> str:
-    """Return the option as a line of a batch script, with its value quoted where needed. sbatch splits such a line at
-    blanks, and reads # as the start of a comment. Raise JobError if the value contains a line break or another
-    character that cannot be printed."""
+    """Return the sbatch option (name, value) as an #SBATCH line of a batch script, with its value quoted where needed.
+    sbatch splits such a line at blanks, and reads # as the start of a comment. Raise JobError if the value contains a
+    line break or another character that cannot be printed."""
     name, value = option
     if value is not None and not value.isprintable():
         raise JobError("holds a line break, or another character that cannot be shown", f"slurm.{name}")
@@ -116,8 +118,8 @@ def directive(option: Option) -> str:
 
 
 def signal_of(text: str) -> tuple[str, int]:
-    """Parse `120` or `USR1@120` into (signal, seconds before the limit). The default signal is TERM. Raise JobError if
-    the text has another form, or requests a signal for the batch shell."""
+    """Parse the option `slurm.signal`, `120` or `USR1@120`, and return (signal, seconds before the time limit). The
+    default signal is TERM. Raise JobError if the text has another form, or requests a signal for the batch shell."""
     found = re.fullmatch(_SIGNAL, str(text).strip())
     if found is None:
         raise JobError(f"{text!r:.40} is not a signal", "slurm.signal", "write 120 (seconds), or USR1@120")
@@ -136,7 +138,8 @@ def _comma_list(value: Any) -> str:
 
 
 def _time_of(plan: Plan) -> str | None:
-    """Return the plan's time limit in whole minutes, rounded up, as Slurm counts them; None if it has no limit."""
+    """Return the time limit of the run's plan in whole minutes, rounded up, as the text for sbatch's --time; None if
+    the plan has no limit."""
     seconds = scheduler_seconds(plan)
     return None if seconds is None else str(math.ceil(seconds / 60))
 
@@ -158,8 +161,9 @@ _SIZE = ("nodes", "ntasks-per-node")
 
 
 def script_options(defaults: Mapping[str, Any], gpus_per_node: int | None, job: Job, plan: Plan) -> list[Option]:
-    """Return the options for a user's own batch script. Its own options override the compute's defaults, and the job's
-    options next to the script (its size, `slurm:`) override both."""
+    """Return the sbatch options, as (long name, value), for a job that runs the user's own batch script. The script's
+    #SBATCH options override the compute's `defaults`, and the options that the job sets next to the script (its size,
+    `slurm:`) override both."""
     from worldsize.jobspec.batch_script import script_reader
 
     own = dict(script_reader().sbatch_options(job))

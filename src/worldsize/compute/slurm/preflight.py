@@ -47,8 +47,9 @@ _OPTION = r"option '?--([a-z][a-z0-9_-]*)"
 
 
 def check_directories(runs_dir: str, inputs: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Yield an error for `runs_dir` or an input that only this machine sees, and a notice for a `runs_dir` on a local
-    file system. Every node must see them."""
+    """Check whether the Slurm nodes can see `runs_dir` and the `inputs` (path by input name), and yield a CheckResult
+    for each problem: an error for a path that only this machine sees, and a notice if `runs_dir` is on a local file
+    system."""
     real = os.path.realpath(runs_dir)
     if is_node_local(runs_dir):
         hint = "set runs_dir of the compute (worldsize.toml), or WORLDSIZE_HOME, to a shared directory"
@@ -79,8 +80,9 @@ def check_python(python: str) -> Iterator[CheckResult]:
 def check_slurm(
     options: Sequence[Option], gpus: int | None, environ: Mapping[str, str], run: SlurmRunner
 ) -> Iterator[CheckResult]:
-    """Check partition, time, account and size with Slurm itself (`sbatch --test-only`) and against the partition's
-    limits, and yield the problems."""
+    """Check the sbatch `options` of a job with Slurm itself (`sbatch --test-only`) and against the limits of its
+    partition, and yield a CheckResult for each problem. `gpus` is the number of GPUs per node. If Slurm does not
+    answer, the only result is a notice that nothing was checked."""
     lines = list(map(directive, options))
     try:
         answer = call(
@@ -113,7 +115,8 @@ def check_slurm(
 
 
 def check_pmix(run: SlurmRunner) -> Iterator[CheckResult]:
-    """Yield an error if srun cannot start MPI ranks. Yield nothing if srun fails."""
+    """Yield a CheckResult of level "error" if this Slurm's srun has no PMIx plug-in and so cannot start MPI ranks.
+    Yield nothing if srun fails."""
     try:
         said = run(["srun", "--mpi=list"])
     except WorldsizeError:
@@ -124,7 +127,8 @@ def check_pmix(run: SlurmRunner) -> Iterator[CheckResult]:
 
 
 def _read_candidates(options: Sequence[Option], run: SlurmRunner) -> list[PartitionRow]:
-    """Return the partitions that the job may use; none if sinfo fails."""
+    """Return the partitions, as a list of PartitionRow, in which a job with these sbatch `options` may run: those that
+    it names, else the default one. Empty if sinfo fails."""
     try:
         return candidate_partitions(options, partitions(run))
     except WorldsizeError:
@@ -132,8 +136,9 @@ def _read_candidates(options: Sequence[Option], run: SlurmRunner) -> list[Partit
 
 
 def _unavailable_nodes(rows: Sequence[PartitionRow], run: SlurmRunner) -> str:
-    """Return the nodes of these partitions that are down, drained or reserved; "" if sinfo fails. --test-only ignores
-    such nodes, and so rejects a job that only has to wait for them."""
+    """Return the names of those nodes of the partitions `rows` that are down, drained or reserved, as a folded host
+    list; "" if sinfo fails. `sbatch --test-only` ignores such nodes, and so rejects a job that only has to wait for
+    them."""
     names = {row.name for row in rows}
     try:
         return fold_hostlist(node.name for node in nodes(run) if not node.usable and names.intersection(node.groups))
@@ -142,7 +147,8 @@ def _unavailable_nodes(rows: Sequence[PartitionRow], run: SlurmRunner) -> str:
 
 
 def _key_of(what: str) -> str:
-    """Return the key of the job file that Slurm's error text is about."""
+    """Return the key of the job file ("slurm.partition", …) that `what`, Slurm's text for refusing a job, is about;
+    "slurm" if no more exact key is found."""
     option = re.search(_OPTION, what)
     if option:
         return "slurm.sbatch_options." + option[1]
@@ -150,7 +156,8 @@ def _key_of(what: str) -> str:
 
 
 def check_grace(grace: float, run: SlurmRunner) -> Iterator[CheckResult]:
-    """Yield a notice if the grace period is not shorter than Slurm's KillWait, after which Slurm itself sends KILL."""
+    """Yield a notice (CheckResult) if `grace`, the seconds that a cancelled run has to end, is not shorter than the
+    cluster's KillWait, after which Slurm itself sends KILL."""
     if grace < _DEFAULT_KILL_WAIT:
         return
     for line in run(["scontrol", "show", "config"]).splitlines():
@@ -163,8 +170,8 @@ def check_grace(grace: float, run: SlurmRunner) -> Iterator[CheckResult]:
 
 
 def check_secrets(plan: Plan, options: Sequence[Option]) -> Iterator[CheckResult]:
-    """Yield a notice for each option that contains a secret, and one if a setup line does. Both are part of the batch
-    script, which slurmctld keeps and operators can read."""
+    """Yield a notice (CheckResult) for each sbatch option that contains a secret of the plan, and one if a line of the
+    plan's setup does. Both are part of the batch script, which slurmctld keeps and operators can read."""
     secrets = plan_secret_values(plan)
     for name, value in options:
         if value and mask_text(mask_values(value, secrets)) != value:
@@ -206,14 +213,16 @@ def _file_system_type(path: str) -> str:
 
 
 def candidate_partitions(options: Sequence[Option], rows: Iterable[PartitionRow]) -> list[PartitionRow]:
-    """Return the partitions that the job names, or the default one."""
+    """Return those of the partitions `rows` that the sbatch option `partition` names, or the default partition if the
+    option is not set."""
     wanted = dict(options).get("partition")
     return [row for row in rows if (row.name in wanted.split(",") if wanted else row.default)]
 
 
 def partition_problems(options: Sequence[Option], gpus: int | None, rows: Sequence[PartitionRow]) -> list[CheckResult]:
-    """Return the problems of the job with the partition that fits it best. Empty if one partition accepts the job, or
-    if none is known.
+    """Compare the sbatch `options` and the GPUs per node, `gpus`, of a job with the limits of the partitions `rows`,
+    and return the problems with the partition that fits best, as a list of CheckResult. Empty if one partition accepts
+    the job, or if `rows` is empty.
 
     A QOS may lift limits of time and nodes, so exceeding them is only a notice if the job names a QOS.
     """
@@ -238,6 +247,7 @@ def _problems_with(said: Mapping[str, str | None], gpus: int | None, row: Partit
 
 
 def _least_node_count(nodes: str) -> int:
-    """Return the minimum number of nodes, 2 for `2` and for `2-4`, which a user's own script may contain."""
+    """Return the minimum number of nodes in `nodes`, the value of sbatch's --nodes: 2 for `2` and for `2-4`, which a
+    user's own script may contain; 1 if it begins with no number."""
     found = re.match(r"[0-9]{1,15}", nodes)
     return int(found[0]) if found else 1

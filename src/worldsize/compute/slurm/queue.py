@@ -55,7 +55,8 @@ _RUNS_PER_STEP = 50
 
 
 def query_jobs(ids: Iterable[str], run: SlurmRunner) -> dict[str, JobRow]:
-    """Return a row for every id, "1234" or "1234_7". All must be jobs of this machine's own cluster.
+    """Query the states of Slurm jobs and return a JobRow for every id in `ids`, by id: "1234" or "1234_7". All must be
+    jobs of this machine's own cluster. `run` executes Slurm's programs.
 
     One squeue is run for any number of jobs. One sacct follows for jobs that squeue does not know, for waiting jobs
     that were restarted (to find the cause), and for cancelled and killed ones (to find the user, or a lack of memory).
@@ -86,8 +87,8 @@ def query_jobs(ids: Iterable[str], run: SlurmRunner) -> dict[str, JobRow]:
 
 
 def find_jobs(name: str, run: SlurmRunner) -> list[str]:
-    """Return the ids of this user's jobs of this name that slurmctld or accounting knows, newest first. For an array,
-    the base id is returned.
+    """Return the ids of this user's Slurm jobs named `name` that slurmctld or accounting knows, newest first. For an
+    array, the base id is returned.
 
     This finds a submission whose reply was lost. All users can see the names of jobs, and any user can give a job the
     same name. Raise SubmitAgain or SubmitRejected if slurmctld does not answer.
@@ -101,7 +102,8 @@ def find_jobs(name: str, run: SlurmRunner) -> list[str]:
 
 
 def queue_rows(text: str) -> Iterator[JobRow]:
-    """Yield squeue's lines as rows, one for each element of an array. Incomplete lines are left out."""
+    """Parse `text`, squeue's output with `COLUMNS`, and yield a JobRow for each job, and for each element of an array.
+    Incomplete lines are left out."""
     for value in values_of(text, COLUMNS):
         for job in ids_of(value["jobarrayid"]):
             yield _row(job, value)
@@ -135,16 +137,17 @@ def _row(job: str, value: dict[str, str]) -> JobRow:
 
 
 def _tres(value: dict[str, str]) -> str:
-    """Return the resources that the job holds. They contain GPUs only if AccountingStorageTRES counts them, so the
-    requested GPUs are added otherwise."""
+    """Return the resources that a job holds, such as "cpu=8,node=2,gres/gpu=8", from its squeue columns `value`. squeue
+    lists GPUs there only if AccountingStorageTRES counts them, so the requested GPUs are added otherwise."""
     held = "" if value["tres-alloc"] in ("(null)", "N/A") else value["tres-alloc"]
     gpus = gpus_of(value["tres-per-node"])[1] * number_of(value["numnodes"])
     return f"{held},gres/gpu={gpus}" if gpus and "gres/gpu" not in held else held
 
 
 def _read_queue(wanted: list[str], run: SlurmRunner) -> dict[str, JobRow]:
-    """Return the rows of the jobs that squeue knows, by id. An array is queried by its base id. squeue fails for one
-    unknown id alone, and ignores it among several."""
+    """Run squeue for the job ids `wanted` and return a JobRow, by id, for those that squeue knows. An array is queried
+    by its base id. squeue fails for one unknown id alone, and ignores it among several. Raise SubmitAgain if squeue's
+    answer was cut short."""
     known: dict[str, JobRow] = {}
     for some in id_batches(wanted):
         try:
@@ -160,15 +163,17 @@ def _read_queue(wanted: list[str], run: SlurmRunner) -> dict[str, JobRow]:
 
 
 def _may_need_accounting(row: JobRow) -> bool:
-    """Return whether accounting may know more about the job than squeue does."""
+    """Return whether sacct may know more about the job than squeue's `row` shows: for a job that was requeued and
+    waits, that was cancelled, or that failed with the exit code of a signal."""
     if state_of(row.state).phase == "queued":
         return row.restarts > 0
     return row.state == "CANCELLED" or (row.state == "FAILED" and (code_of(row.exit_code) or 0) in _KILLED_CODES)
 
 
 def _merge_rows(queued: JobRow | None, account: JobRow | None) -> JobRow | None:
-    """Return squeue's row, which is the newest, with the facts that only accounting knows about the same job and
-    attempt. If one row is None, return the other."""
+    """Return `queued`, squeue's row for a job, completed with facts that only sacct's row `account` has: who cancelled
+    the job, a lack of memory, and the state before the last restart. If one row is None, return the other; if `account`
+    belongs to another job, return `queued` unchanged."""
     if queued is None or account is None:
         return queued or account
     if not account.may_be(queued.name):
@@ -181,7 +186,8 @@ def _merge_rows(queued: JobRow | None, account: JobRow | None) -> JobRow | None:
 
 
 def _is_accounting_complete(queued: JobRow, account: JobRow | None) -> bool:
-    """Return whether accounting has recorded the end of the job, or has had the time to do so."""
+    """Return whether accounting has recorded the end of the job, or has had the time to do so. `queued` is squeue's row
+    of the job, and `account` is sacct's."""
     if not queued.elapsed or queued.ended is None or abs(time.time() - queued.ended) > _LAG:
         return True
     if account is None or not account.may_be(queued.name) or account.restarts < queued.restarts:
@@ -190,22 +196,24 @@ def _is_accounting_complete(queued: JobRow, account: JobRow | None) -> bool:
 
 
 def _state_before_restart(queued: JobRow, account: JobRow) -> str:
-    """Return the end state of the attempt before the last restart. For some seconds, accounting has only the record of
-    that attempt for a job that was just put back into the queue."""
+    """Return the Slurm state in which a requeued job's previous attempt ended, from squeue's row `queued` and sacct's
+    row `account`. For some seconds, accounting has only the record of that attempt for a job that was just put back
+    into the queue."""
     behind = account.restarts < queued.restarts and state_of(account.state).phase == "ended"
     return account.state if behind else account.before
 
 
 def is_inside_allocation(environ: Mapping[str, str], run: SlurmRunner) -> bool:
-    """Return whether this shell belongs to an allocation that is running. The environment of a rank looks like that of
-    such a shell, and so does that of a shell (tmux) that outlived its allocation."""
+    """Return whether the shell with the environment `environ` belongs to a Slurm allocation that is running. The
+    environment of a rank looks like that of such a shell, and so does that of a shell (tmux) that outlived its
+    allocation, so ranks are excluded and squeue is queried."""
     if "SLURM_JOB_ID" not in environ or "SLURM_JOB_NODELIST" not in environ or "WORLDSIZE_RANK" in environ:
         return False
     return query_jobs([environ["SLURM_JOB_ID"]], run)[environ["SLURM_JOB_ID"]].state == "RUNNING"
 
 
 def query_pause(age: float, runs: int = 1, queued: bool = False) -> float:
-    """Return the seconds to wait before the next query. Every query takes a lock that the scheduler needs too.
+    """Return the seconds to wait before squeue is queried again. Every query takes a lock that the scheduler needs too.
 
     age     seconds since the last change (submission, start, or another state)
     runs    number of jobs in one query; more jobs make the answer and the pause longer

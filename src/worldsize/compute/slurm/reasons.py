@@ -150,8 +150,8 @@ _RESOURCES = {
 
 
 def wait_reason(reason: str) -> WaitReason:
-    """Return the explanation of Slurm's reason; an unknown reason is quoted. For "ReqNodeNotAvail,
-    UnavailableNodes:n[1-2]" the text names the nodes."""
+    """Return the WaitReason that explains `reason`, Slurm's word or text for why a job waits; an unknown reason is
+    quoted. For "ReqNodeNotAvail, UnavailableNodes:n[1-2]" the explanation names the nodes."""
     reason = reason.strip().strip("()")
     known = REASONS.get(reason) or _limit_wait(reason)
     if known:
@@ -167,8 +167,8 @@ def wait_reason(reason: str) -> WaitReason:
 
 
 def _limit_wait(reason: str) -> WaitReason | None:
-    """Return the explanation of a reason of one of the families of limits: AssocGrp*, AssocMax*, QOSGrp*, QOSMax*,
-    QOSMin*, Max*PerAccount, Max*RunMinsPerUser; None for other reasons."""
+    """Return the WaitReason for a Slurm reason that names a limit of an account or QOS: AssocGrp*, AssocMax*, QOSGrp*,
+    QOSMax*, QOSMin*, Max*PerAccount, Max*RunMinsPerUser; None for other reasons."""
     match = re.fullmatch(_LIMIT, reason)
     if not match:
         return None

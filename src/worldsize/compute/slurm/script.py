@@ -140,9 +140,13 @@ def _path_lines(script: BatchScriptParts) -> list[str]:
 
 
 def _array_check_lines(plan: Plan) -> list[str]:
-    """Return the lines that check the run directory of an array element, since elements have no script of their own.
-    The agent links the code in it from the array's code; if there are setup lines, which need the code earlier, these
-    lines do so. If the array was removed, another user may have created a directory of its name."""
+    """Return the batch script's lines that check the run directory of an array element, which must exist already, since
+    elements have no script of their own. If the array was removed, another user may have created a directory of its
+    name.
+
+    The agent links the code in the run directory from the array's code. If the plan has setup lines, which need the
+    code earlier, the returned lines do so.
+    """
     lines = [
         'ours "$RUNS" && ours && [ -e "$RUN/plan.json" ] ||',
         '    { echo "worldsize: no run directory of yours: $RUN" >&2; exit 1; }',
@@ -151,10 +155,13 @@ def _array_check_lines(plan: Plan) -> list[str]:
 
 
 def _manual_submission_lines(script: BatchScriptParts) -> list[str]:
-    """Return the lines that create the run directory if there is none, or if it belongs to another job, since the same
-    script can be submitted many times. The id of such a run ends in the job's number. A directory of another user never
-    counts as a run of this user, regardless of its content: job numbers can be guessed, and other users may write to
-    some runs_dir."""
+    """Return the batch script's lines for a script that a user submits by hand. They create a run directory, from the
+    files embedded in the script, if there is none or if it belongs to another job, since the same script can be
+    submitted many times. The id of such a run ends in the job's number.
+
+    A directory of another user never counts as a run of this user, regardless of its content: job numbers can be
+    guessed, and other users may write to some runs_dir.
+    """
     links = shlex.quote(script.links)
     lines = [
         'mine() { ln -s "$SLURM_JOB_ID" "$RUN/job" 2>/dev/null || [ "$(readlink "$RUN/job")" = "$SLURM_JOB_ID" ]; }',
@@ -196,13 +203,15 @@ def _manual_submission_lines(script: BatchScriptParts) -> list[str]:
 
 
 def _package_folders(names: Iterable[str]) -> list[str]:
-    """Return the folders of the packages that ranks load, without those that contain another of them."""
+    """Return the folders, among the embedded files `names`, of the packages that ranks load (below
+    inrank/worldsize_inrank), sorted, without those that contain another of the folders."""
     folders = {os.path.dirname(name) for name in names if name.startswith("inrank/worldsize_inrank/")}
     return sorted(each for each in folders if not any(other.startswith(each + "/") for other in folders))
 
 
 def _code_check_lines(code: str) -> list[str]:
-    """Return the lines that check the code's directory at each attempt, which may run on another node."""
+    """Return the batch script's lines that check at each attempt, which may run on another node, that no other user can
+    replace the directory `code`. They apply only to a run that was submitted by hand."""
     code = shlex.quote(code)
     return [
         'if [ "$ID" != "$FIRST" ]; then   # what it executes is not copied',
@@ -213,9 +222,9 @@ def _code_check_lines(code: str) -> list[str]:
 
 
 def _runs_directory_lines(script: BatchScriptParts) -> list[str]:
-    """Return the lines that check the directory of runs. A directory that is missing by now is not created again, since
-    other users could do that too and then replace its content. Only the home's directory of runs is created, unless
-    another user created one first."""
+    """Return the batch script's lines that check the directory of runs (`RUNS`). A directory that is missing when the
+    job starts is not created again, since other users could do that too and then replace its content. Only the
+    worldsize home's directory of runs is created, unless another user created one first."""
     array, above = script.plan.array is not None, runs_root(script.plan)
     return [
         "OWN=$EUID",
@@ -238,20 +247,21 @@ def _runs_directory_lines(script: BatchScriptParts) -> list[str]:
 
 
 def _handle_json(script: BatchScriptParts) -> str:
-    """Return the handle as the compute's `submit` returns it, except for the job's name, which sbatch options may have
-    changed."""
+    """Return the JSON text of the handle for a run that is submitted by hand, with the marks @JOB and @RUN for its ids.
+    It equals the handle of the compute's `submit`, but lacks the job's name, which sbatch options may have changed."""
     value = {"type": "slurm", "job": "@JOB", "run_id": "@RUN", "signal": script.signal, "python": script.python}
     return json.dumps(value, separators=(",", ":"))
 
 
 def _node_loss_options(plan: Plan) -> tuple[str, ...]:
-    """Return srun's options for a run that can lose a node; none for other runs."""
+    """Return srun's options that keep a step running after the loss of a node, if the run can lose a node and still
+    continue; none for other runs."""
     return ("--no-kill", "--kill-on-bad-exit=0") if plan.spare else ()
 
 
 def _start_lines(plan: Plan) -> list[str]:
-    """Return the lines that replace this script with srun, which starts the agents. So srun's exit code and signals are
-    the job's, and srun is never an orphan.
+    """Return the last lines of the batch script, which replace the script's shell with srun, which starts one agent per
+    node. So srun's exit code and signals are the job's, and srun is never an orphan.
 
     The logs are not srun's --output. Otherwise a node that does not see the run directory would start nothing, and srun
     would still wait for the other nodes ("task 1 launch failed: Slurmd could not connect IO").
@@ -273,9 +283,9 @@ def _start_lines(plan: Plan) -> list[str]:
 
 
 def _start_script_lines() -> list[str]:
-    """Return the lines that run the user's own script under an agent on this first node. The agent replaces this
-    script, so its signals and its exit code are the agent's. The environment is not changed, since the script's own
-    srun needs it."""
+    """Return the last lines of the batch script if the job runs a user's own script: they replace the shell with an
+    agent on this first node, which runs the user's script. So the job's signals and exit code are the agent's. The
+    environment is not changed, since the srun in the user's script needs it."""
     return ["", 'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank 0 --attempt "$ATTEMPT"']
 
 

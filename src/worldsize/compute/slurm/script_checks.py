@@ -48,8 +48,8 @@ UNSET_JOB_VARIABLES = (
 
 
 def umask_line(plan: Plan) -> str:
-    """Return the line that sets the plan's umask. With the user's own umask, other users might be able to write to
-    files that decide what is started."""
+    """Return the batch script's line that sets the plan's umask. With the user's own umask, other users might be able
+    to write to files that decide what is started."""
     return f"umask {plan.umask:03o}"
 
 
@@ -58,9 +58,13 @@ def check_arguments(plan: Plan) -> str:
 
 
 def node_check_lines(plan: Plan) -> list[str]:
-    """Return the lines that let each node check the run directory before it is used. That check would come too late if
-    setup lines change what the node's shell finds, or if the steps are the user's own. Then a step of one task per node
-    runs the check before them."""
+    """Return the batch script's lines that let each node check the run directory before anything in it is used. They
+    define the check as the shell variable THERE, for the step that starts the agents.
+
+    If setup lines change what the node's shell finds, or if the steps are the user's own, that would be too late. Then
+    the lines also run the check at once, in a step of one task per node, unless the paths are known to be the same on
+    all nodes.
+    """
     before = [
         *_SAME_EVERYWHERE,
         "ASK=1",

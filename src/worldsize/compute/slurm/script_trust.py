@@ -100,9 +100,10 @@ _MOST_LINKS = 40
 
 
 def trusted_components(path: str, named: Iterable[str] = ()) -> str:
-    """Return the value of TRUSTED for a directory that passes `require_shared_directory`. It lists the directories of
-    its path that pass for another reason than owner and mode (the user trusts them, or their group is the user's own),
-    each as UID:GID:MODE:PATH between "|"; "" if there are none.
+    """Return the value of the batch script's variable TRUSTED for `path`, a directory that passes
+    `require_shared_directory`. The value lists the directories on the path that pass for another reason than owner and
+    mode (the user trusts them, or their group is the user's own), each as UID:GID:MODE:PATH between "|"; "" if there
+    are none.
 
     For the paths `named`, which the user has chosen here, it lists the directories as they are: a node must see the
     same. A missing directory is left out, and refused when the job starts. Each directory is checked by the status that
@@ -117,7 +118,9 @@ def trusted_components(path: str, named: Iterable[str] = ()) -> str:
 
 
 def trusted_paths(named: Iterable[str]) -> str:
-    """Return the value of TRUSTED for the paths that the user has chosen on this machine."""
+    """Return the value of the batch script's variable TRUSTED for the paths `named`, which the user has chosen on this
+    machine: UID:GID:MODE:PATH of each directory on these paths that other users may change, between "|"; "" if there
+    are none."""
     return _join_entries(_chosen_components(named))
 
 
@@ -130,7 +133,8 @@ def _join_entries(found: Mapping[str, str]) -> str:
 
 
 def _path_components(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield each existing component of a path, and of the paths that its links lead to, with its status."""
+    """Yield the path and the `os.lstat` result of each existing directory or file on `path`, from `path` itself up to
+    the root, and of those on the paths that links on it lead to."""
     left, most = [path], _MOST_LINKS
     while left and most:
         at, most = left.pop(), most - 1

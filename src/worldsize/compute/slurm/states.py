@@ -72,9 +72,9 @@ _FLAGS_OF_NO_WEIGHT = frozenset(("UPDATE_DB", "LAUNCH_FAILED", "POWER_UP_NODE", 
 
 
 def full_name(text: str) -> str:
-    """Return Slurm's full word for a state as some program printed it: "R", "CANCELLED by 0", "CANCELLED+",
-    "OUT_OF_ME+", "RUNNING,COMPLETING" (a flag has priority over the base state), "timeout". An unknown word is returned
-    as it is, in upper case."""
+    """Return Slurm's full word for the job state `text` as squeue or sacct printed it: "R", "CANCELLED by 0",
+    "CANCELLED+", "OUT_OF_ME+", "RUNNING,COMPLETING" (a flag has priority over the base state), "timeout". An unknown
+    word is returned as it is, in upper case."""
     words = text.strip().upper().split(" BY ")[0].rstrip("+").rstrip()
     base, *flags = words.split(",") if words else [""]
     for word in (*flags, base):
@@ -85,7 +85,8 @@ def full_name(text: str) -> str:
 
 
 def state_of(text: str) -> SlurmState:
-    """Return the state's row in the table. An unknown word has the phase "unknown"."""
+    """Return the SlurmState, the row of the table `STATES`, for a job state as Slurm printed it. An unknown word gives
+    a row with the phase "unknown"."""
     name = full_name(text)
     known = STATES.get(name)
     return known or SlurmState("unknown", None, "is in state {}, which is unknown to this release".format(name or "?"))

@@ -27,8 +27,9 @@ def submit_once(
     environ: Mapping[str, str],
     umask: int,
 ) -> str:
-    """Submit the script once and return the job's number. `umask` is the job's. If the answer was lost, the job is
-    looked up by its name, twice, before it is submitted again, since slurmctld may still be creating it.
+    """Submit the batch script `script` with the sbatch command `argv` and return the job's number. `umask` is the
+    job's. If sbatch's answer was lost, the job is looked up by its `name`, twice, before the script is submitted again,
+    since slurmctld may still be creating it.
 
     Raise SubmitRejected if the script is rejected for good. Raise SubmitAgain if no job was created within `PATIENCE`
     seconds.

@@ -23,13 +23,14 @@ SIGNATURES = tuple(row for table in TABLES.values() for row in table)
 
 
 def signatures_for(rehearsal: bool) -> tuple[Signature, ...]:
-    """Return the rows in the order in which they are searched for a run. Those of rehearsals come first in a rehearsal,
-    and are left out elsewhere."""
+    """Return the signatures in the order in which they are searched for a match with a run's log lines. If the run is a
+    rehearsal, those of rehearsals come first; otherwise they are left out."""
     return (*REHEARSAL, *SIGNATURES) if rehearsal else SIGNATURES
 
 
 def documentation_of(cause: str) -> str:
-    """Return the place in the documentation that describes a cause: a page below `docs/` and its section."""
+    """Return the place in the documentation that describes the cause with the id `cause`: a page below `docs/` and its
+    section, "causes/gpus.md#ID"."""
     section = cause.removesuffix("-on-one-node")
     for page, table in (*TABLES.items(), ("programs", REHEARSAL)):
         if any(row.id == section for row in table):

@@ -79,14 +79,16 @@ _NO_FAILURE = re.compile(
 
 
 def without_advice(line: str) -> str:
-    """Return the line up to the place where its advice begins, which does not describe what happened."""
+    """Return a line of a log or exception up to the place where advice begins ("Please check …", "may be caused by …"),
+    since advice does not describe what happened."""
     found = _ADVICE.search(line)
     return line if found is None else line[: found.start()]
 
 
 def match_text(text: str, rows: Sequence[Signature], raised: bool) -> Match | None:
-    """Return a match with the first of `rows` that `text` matches, advice excluded; None if there is none. `raised` is
-    whether the text is that of an uncaught exception."""
+    """Return a Match with the first of the signatures `rows` that `text`, a log line or an exception, matches, advice
+    excluded; None if there is none. `raised` is whether the text is that of an uncaught exception. A log line after
+    which programs run on, such as a warning, matches only confirmations."""
     said = "\n".join(map(without_advice, text.split("\n")))
     goes_on = not raised and _NO_FAILURE.search(text) is not None
     for row in rows:
@@ -110,8 +112,8 @@ def _named_ranks(text: str | None) -> tuple[int, ...]:
 
 
 def _filled(meaning: str, found: re.Match[str]) -> str:
-    """Return the meaning with its names replaced by the groups of the match, followed by the first `detail` of the
-    match."""
+    """Return `meaning`, the meaning of a signature, with each `{name}` replaced by that group of the regular expression
+    match `found`, followed by the first group `detail…` that took part."""
     groups = found.groupdict("")
     detail = next((text for name, text in groups.items() if text and name.startswith("detail")), "")
     return re.sub(r"\{(\w+)\}", lambda name: groups[name[1]], meaning) + (f": {detail}" if detail else "")

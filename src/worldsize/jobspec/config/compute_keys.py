@@ -59,8 +59,9 @@ _OWN_KEYS: Mapping[str, Keys] = {LOCAL: SETUP, "slurm": {**SLURM, **SETUP}}
 
 
 def call_settings(kind: str, function: str, otherwise: Any, *given: Any) -> Any:
-    """Call a function of the type's settings and return its result; `otherwise` if the settings have no such function.
-    Raise ConfigError if the code of another package raises an exception or returns a wrong value."""
+    """Call the function named `function` of the settings module of the compute type `kind` with the arguments `given`,
+    and return its result; return `otherwise` if there is no such function. Raise ConfigError if the code of another
+    package raises an exception or returns a wrong value."""
     called = getattr(_find_settings(kind), function, None)
     if called is None:
         return otherwise
@@ -87,15 +88,16 @@ messages."""
 
 
 def external_part(kind: str) -> ExternalPart:
-    """Return the description of another package's type, by which it is looked up and named in messages."""
+    """Return an ExternalPart for the compute type `kind` of another package, by which the type is looked up and named
+    in messages."""
     from worldsize.entry_points import ExternalPart
 
     return ExternalPart(GROUP, kind, "the compute type")
 
 
 def _find_settings(kind: str) -> ModuleType | None:
-    """Return the module with the settings of the type; None if a type needs none, or if this installation lacks its
-    wing."""
+    """Return the module with the settings (`KEYS`) of the compute type `kind`; None if the type needs no such module,
+    or if this installation lacks it. For a type of another package, raise ConfigError if it cannot be used."""
     if kind in COMPUTE_TYPES:
         from worldsize.registry import find_module
 
@@ -105,8 +107,8 @@ def _find_settings(kind: str) -> ModuleType | None:
 
 
 def find_external_type(kind: str) -> ModuleType | None:
-    """Return the module that another package provides for this type; None if no package does. Raise ConfigError if it
-    cannot be used."""
+    """Return the module that another package provides for the compute type `kind`; None if no package does. Raise
+    ConfigError if the module cannot be used."""
     part = external_part(kind)
     module: ModuleType | None = part.load(_NEEDED)
     if module is None:
@@ -124,8 +126,8 @@ def _are_keys(value: object) -> bool:
 
 
 def keys_of_type(kind: str) -> Keys | None:
-    """Return the keys that a compute of this type has in addition to COMPUTE_KEYS; None if they are not known, so that
-    any key is accepted."""
+    """Return the keys, by name, that the table of a compute of type `kind` may have in addition to COMPUTE_KEYS; None
+    if they are not known, so that any key is accepted."""
     if kind in _OWN_KEYS:
         return _OWN_KEYS[kind]
     module = _find_settings(kind)
@@ -133,8 +135,8 @@ def keys_of_type(kind: str) -> Keys | None:
 
 
 def type_key(said: object) -> Key:
-    """Return the key `type`. Its choices are worldsize's own types, and, if `said` is none of these, also all installed
-    types."""
+    """Return the Key for `type` in a compute's table, with the allowed types as choices: worldsize's own types, and, if
+    the written value `said` is none of these, also all types that installed packages provide."""
     key = COMPUTE_KEYS["type"]
     if not isinstance(said, str) or said.lower() in COMPUTE_TYPES:
         return key
@@ -144,8 +146,8 @@ def type_key(said: object) -> Key:
 
 
 def is_harmless(name: str) -> bool:
-    """Return whether a project's file may set this key of a compute without being trusted. The first table that has the
-    key decides. Keys that only types of other packages have are not harmless. A module is imported only for a key that
-    no earlier table has."""
+    """Return whether a project's worldsize.toml may set the key `name` of a compute without being trusted. The first
+    table of keys that has the name decides. Keys that only types of other packages have are not harmless. A module is
+    imported only for a key that no earlier table has."""
     tables = chain((COMPUTE_KEYS,), (keys_of_type(kind) or {} for kind in COMPUTE_TYPES))
     return next((keys[name].harmless for keys in tables if name in keys), False)

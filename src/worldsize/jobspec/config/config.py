@@ -104,8 +104,8 @@ class Config(NamedTuple):
     unusable: Mapping[str, ConfigError] = {}
 
     def compute(self, name: str | None = None, where: str | None = None) -> ComputeSettings:
-        """Return the compute `name`, or the default one. Raise NotFound, with the nearest name, if there is none, and
-        ConfigError if it is `unusable`."""
+        """Return the settings of the compute `name`, or of the default one if `name` is None. Raise NotFound, at
+        `where` and with the nearest name, if there is none, and ConfigError if it is `unusable`."""
         wanted = name or self.default_compute
         if wanted in self.unusable:
             raise self.unusable[wanted]

@@ -21,7 +21,8 @@ _ANY = Key("text", "", blank=False)
 
 
 def read_tables(settings: dict[tuple[str, ...], YamlNode], report: Problems) -> dict[str, Any]:
-    """Return the fields of Config from `settings` (those of `files.ENVIRONMENT_TABLES`)."""
+    """Return the fields `environments`, `environment_map` and `conda` of Config, read from the entries `settings` of
+    these tables in worldsize.toml files. Problems are added to `report`."""
     environments: dict[str, Any] = {}
     mapped: dict[str, str] = {}
     conda: dict[str, Any] = {}

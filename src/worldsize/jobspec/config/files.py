@@ -71,8 +71,9 @@ Settings = dict[tuple[str, ...], YamlNode]
 def read_files(
     site: str | None, own: str | None, projects: list[str], environ: Mapping[str, str], ask: Ask | None
 ) -> Config:
-    """Return the configuration from these files, the weakest first. Of the projects' files only the first that counts
-    is used. Raise one ConfigError for all errors in the files that count."""
+    """Read the worldsize.toml files of the `site`, the user (`own`) and the `projects`, and return the merged
+    configuration; for each key a project's file wins over the user's, and that over the site's. Of the projects' files
+    only the first that counts is used. Raise one ConfigError for all errors in the files that count."""
     report = Problems(error=ConfigError)
     roots, notices = _select_roots(site, own, projects, environ, ask)
     settings: Settings = {}
@@ -107,8 +108,8 @@ def read_files(
 def _select_roots(
     site: str | None, own: str | None, projects: list[str], environ: Mapping[str, str], ask: Ask | None
 ) -> tuple[list[YamlNode], list[str]]:
-    """Return the tables of the files that count, the weakest first, and notices. The site's file always counts: it
-    belongs to root, or a variable names it."""
+    """Return the tables of those worldsize.toml files that count because they are trusted, the weakest file first, and
+    notices for the user about the files. The site's file always counts: it belongs to root, or a variable names it."""
     roots = [_parse_toml(read_config(site, MAX_BYTES))] if site else []
     notices: list[str] = []
 
@@ -131,15 +132,17 @@ def _select_roots(
 
 
 def _authority(root: Callable[[], YamlNode]) -> list[tuple[str, str]]:
-    """Return the settings of a file that could do harm, each as (key, value)."""
+    """Return the settings in a project's worldsize.toml that could do harm, each as (dotted key, value). `root` returns
+    the file's tables."""
     settings = _flatten(root(), Problems(error=ConfigError))
     said = [(path, plain_value(node)) for path, node in settings.items()]
     return [(".".join(path), repr(value)) for path, value in said if _has_authority(path, str(value))]
 
 
 def _has_authority(path: tuple[str, ...], value: str) -> bool:
-    """Return whether a setting decides what is executed, what is read or written, or where a secret is sent. Unknown
-    settings count as such, and so do values that are not printable, since a line break could lead into a script."""
+    """Return whether a setting of worldsize.toml, with the key `path`, decides what is executed, what is read or
+    written, or where a secret is sent. Unknown settings count as such, and so do values that are not printable, since a
+    line break could lead into a script."""
     if not value.isprintable():
         return True
     if len(path) == 1:
@@ -148,7 +151,8 @@ def _has_authority(path: tuple[str, ...], value: str) -> bool:
 
 
 def _parse_toml(config: ConfigFile) -> YamlNode:
-    """Return the file's tables as a tree. Raise ConfigError if it is not a TOML file."""
+    """Parse the worldsize.toml file `config` and return its tables as a tree of YamlNode, with line numbers where
+    known. Raise ConfigError if it is not a TOML file, or is too large."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -181,7 +185,8 @@ def _toml_error(message: str, file: str) -> ConfigError:
 
 
 def _key_lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the line numbers of tables and keys in the usual notation. Keys in another notation have no line."""
+    """Return the line number of each table and key in `text`, a TOML file, by its path, such as ("compute", "lab",
+    "type"). Keys that are not written in the usual notation have no line."""
     lines: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -207,8 +212,9 @@ def _with_lines(node: YamlNode, path: tuple[str, ...], lines: dict[tuple[str, ..
 
 
 def _flatten(root: YamlNode, report: Problems) -> Settings:
-    """Return one entry per setting, one per name in a table, so that the nearest file wins name by name, and one per
-    key of a compute's table and of each of Azure's tables."""
+    """Return the settings in `root`, the tables of one worldsize.toml, by path: one entry per top-level key, one per
+    name in a table such as [environment_map], and one per key of a compute's table and of each of Azure's tables. So
+    the nearest file wins entry by entry."""
     settings: Settings = {}
     for table, node in root.value.items():
         if table not in ("compute", AZURE_TABLE, *ENVIRONMENT_TABLES):
@@ -226,8 +232,9 @@ def _flatten(root: YamlNode, report: Problems) -> Settings:
 
 
 def _read_compute(name: str, settings: Settings, report: Problems, unusable: dict[str, ConfigError]) -> ComputeSettings:
-    """Return the settings of one compute. An error from the code of another package is written to `unusable`, and does
-    not affect other computes."""
+    """Return the ComputeSettings of the compute `name` from the merged `settings` of the configuration files. Problems
+    are added to `report`. An error from the code of another package is written to `unusable`, and does not affect other
+    computes."""
     entries = {path[2]: node for path, node in settings.items() if path[:2] == ("compute", name) and len(path) == 3}
     path = f"compute.{name}"
     values: dict[str, Any] = {"type": LOCAL} if name == LOCAL else {}
@@ -253,7 +260,9 @@ def _read_compute(name: str, settings: Settings, report: Problems, unusable: dic
 def _with_type_options(
     path: str, values: dict[str, Any], entries: dict[str, YamlNode], report: Problems
 ) -> dict[str, Any]:
-    """Return `values` with the options that only this type of compute has."""
+    """Return `values`, the fields of a ComputeSettings, with `options` added: the keys in the compute's table
+    (`entries`) that only its type has. Fields that the type itself completes, and a relative `python`, are completed.
+    """
     kind = values.get("type")
     others = {key: node for key, node in entries.items() if key not in COMPUTE_KEYS}
     known = keys_of_type(kind) if kind else None

@@ -24,8 +24,8 @@ _DEFAULTS = {"home": "default", "default_compute": "default", "compute.local.typ
 
 
 def config_directory() -> str:
-    """Return the directory whose configuration applies: the current one. If that is gone, return the root, above which
-    there is no project."""
+    """Return the directory for which the configuration is loaded: the current directory. If that no longer exists,
+    return the root directory, above which there is no project."""
     try:
         return os.getcwd()
     except OSError:
@@ -67,7 +67,8 @@ def _with_environment(config: Config, cwd: str, environ: Mapping[str, str]) -> C
 
 
 def _preload_of(text: str) -> tuple[str, ...]:
-    """Return the value of the variable: a word, or modules separated by commas. Raise ConfigError for anything else."""
+    """Parse the value of the variable WORLDSIZE_PRELOAD, "auto", "off", or names of modules separated by commas, and
+    return it as a tuple. Raise ConfigError for anything else."""
     from worldsize.errors import ConfigError
     from worldsize.jobspec.keys.key import Key
     from worldsize.jobspec.reading.problems import Problems
@@ -83,8 +84,8 @@ def _preload_of(text: str) -> tuple[str, ...]:
 
 
 def config_files(cwd: str, environ: Mapping[str, str]) -> tuple[str | None, str | None, list[str]]:
-    """Return the configuration files that exist: the site's, the user's and the projects' (the nearest above `cwd`
-    first). The first two are None if they do not exist."""
+    """Return the paths of the worldsize.toml files that exist: the site's, the user's and a list of the projects' (the
+    nearest above `cwd` first). The first two are None if they do not exist."""
     site: str | None = environ.get("WORLDSIZE_SITE_CONFIG") or SITE_FILE
     own: str | None = os.path.join(config_home(environ), FILE_NAME)
     above = [os.path.join(directory, FILE_NAME) for directory in with_parents(cwd)]

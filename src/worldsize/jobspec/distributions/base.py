@@ -41,8 +41,8 @@ class Arrangement(NamedTuple):
 
 
 def ignore_unknown_keywords(kind: Kind) -> Kind:
-    """Make unknown keywords of the kind only cause a warning, as in a job file, since Azure's own samples contain them.
-    Return the kind."""
+    """Make the constructor of the distribution class `kind` ignore unknown keyword arguments with a warning, as a job
+    file does, since Azure's own samples contain them. Return the class; for use as a decorator."""
     exact: Any = kind.__new__
 
     @functools.wraps(exact)
@@ -70,7 +70,8 @@ def processes_key() -> Key:
 
 
 def program_name(program: str, command: str, argv: Sequence[str]) -> str:
-    """Return the path or name by which a command starts `program`; "" if it does not start it."""
+    """Return the path or name by which a job's shell command `command` (or its words `argv`, if there are any) starts
+    the program `program`; "" if the command does not start it."""
     if argv:
         return argv[0] if argv[0].rpartition("/")[2] == program else ""
     pattern = rf"(?:^|[\n;&|(])\s*(?:\w+=\S*\s+)*(?:exec\s+)?((?:\S*/)?{program})\s"

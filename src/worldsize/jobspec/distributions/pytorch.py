@@ -48,7 +48,8 @@ class PyTorchDistribution(NamedTuple):
         return Arrangement(nodes, self.launcher, self._options(instances))
 
     def _options(self, instances: int) -> dict[str, Any]:
-        """Return the options of torchrun that differ from its defaults. Raise PlanError for options that do not fit."""
+        """Return the torchrun options of this distribution that differ from torchrun's defaults, for a run on
+        `instances` nodes. Raise PlanError if the launcher is not torchrun, or if the options do not fit together."""
         said: dict[str, Any] = {}
         if self.nodes is not None:
             said["min_nodes"] = _min_nodes(self.nodes, instances)
@@ -66,8 +67,9 @@ class PyTorchDistribution(NamedTuple):
 
 
 def _min_nodes(nodes: str, instances: int) -> int:
-    """Return MIN of `nodes`, which is "MIN:MAX", or one number for both. Raise PlanError for anything else, and if the
-    run starts on fewer or more nodes."""
+    """Parse `nodes`, "MIN:MAX" or one number for both, and return MIN, the number of nodes with which a torchrun run
+    continues. Raise PlanError for another text, and if `instances`, the number of nodes on which the run starts, is not
+    in the range."""
     found = re.fullmatch(r"([0-9]{1,7})(?::([0-9]{1,7}))?", nodes.strip())
     if found is None or not 0 < int(found[1]) <= int(found[2] or found[1]):
         raise PlanError(f"{nodes!r:.40} is not a range of nodes", "distribution.nodes", "write MIN:MAX, such as 1:2")

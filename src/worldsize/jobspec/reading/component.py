@@ -43,8 +43,8 @@ _SERVICE_ONLY = ("id", "creation_context", "latest_version", "auto_delete_settin
 
 
 def job_nodes(nodes: dict[str, YamlNode], mark: str, report: Problems) -> dict[str, YamlNode]:
-    """Return the entries of the job for the component with the entries `nodes`. `mark` is the key that identified it as
-    a component."""
+    """Convert `nodes`, the entries of an Azure ML command component, to the entries of a job and return these. `mark`
+    is the key that identified the file as a component. Problems and warnings are added to `report`."""
     if mark != "$schema":
         node = nodes[mark.partition(".")[0]]
         what = "only a component has this key, so the file is read as a command component; a $schema that ends in "
@@ -88,7 +88,8 @@ def _check_identity(nodes: dict[str, YamlNode], report: Problems) -> None:
 
 
 def _inputs(node: YamlNode, report: Problems) -> dict[str, YamlNode]:
-    """Return the entries `inputs` and `input_types` of the job."""
+    """Convert the `inputs` of an Azure ML component to the entries `inputs` (the default values) and `input_types` (the
+    declarations) of a job, and return these two."""
     values: dict[str, YamlNode] = {}
     types: dict[str, YamlNode] = {}
     for name, item in mapping_of(node, "inputs", report).items():
@@ -116,8 +117,9 @@ def _inputs(node: YamlNode, report: Problems) -> dict[str, YamlNode]:
 def _read_declaration(
     keys: dict[str, YamlNode], path: str, is_value: bool, report: Problems
 ) -> dict[str, YamlNode] | None:
-    """Return the entries of an input type; None, with problems in `report`, if Azure's client refuses the
-    declaration."""
+    """Read `keys`, the declaration of one input of a component, and return the entries of a job's input type; None,
+    with problems in `report`, if Azure's client refuses the declaration. `is_value` is whether it declares a value
+    rather than data."""
     count = len(report.problems)
     if not is_value and "default" in keys:
         report.add(keys["default"], join(path, "default"), "is not for data", "set its path: --set " + path + "=PATH")
@@ -147,7 +149,8 @@ def _read_declaration(
 
 
 def _check_default(keys: dict[str, YamlNode], path: str, kind: str | None, report: Problems) -> None:
-    """Check that the default can be read as the type. Whether it is allowed is checked only if the job sets no other
+    """Check that the default value in `keys`, the declaration of a component's input, can be read as the declared type
+    `kind`, and add a problem to `report` if not. Whether the value is allowed is checked only if the job sets no other
     value."""
     from worldsize.jobspec.input_types import typed_value
     from worldsize.jobspec.job import InputType
@@ -176,7 +179,8 @@ def _read_scalar(node: YamlNode, path: str, key: Key, report: Problems) -> objec
 
 
 def _read_choice(node: YamlNode, path: str, key: Key, report: Problems) -> str | None:
-    """Return a word of `key.choices`; None, with a problem in `report`, for another one. Case counts in a component."""
+    """Return the text in `node` if it is one of `key.choices`; None, with a problem in `report`, if it is not. Case
+    counts in a component. Without choices, any text is accepted."""
     if not key.choices:
         return read_text(node, path, key, report)
     if isinstance(node.value, str) and node.value in key.choices:
@@ -187,7 +191,8 @@ def _read_choice(node: YamlNode, path: str, key: Key, report: Problems) -> str |
 
 
 def _outputs(node: YamlNode, report: Problems) -> YamlNode:
-    """Return the job's outputs. An output that is a value, which a pipeline would read, becomes a file."""
+    """Convert the `outputs` of an Azure ML component to those of a job and return them. An output that is a value,
+    which a pipeline would read, becomes a file."""
     found: dict[str, YamlNode] = {}
     for name, item in mapping_of(node, "outputs", report).items():
         path = join("outputs", name[:60])

@@ -39,7 +39,8 @@ _NEEDED = {"url": "is missing", "sha256": "is missing: `sha256sum FILE` prints i
 
 
 def read_environment(node: YamlNode, path: str, key: Key, report: Problems) -> str | dict[str, Any] | None:
-    """Return a name, an absolute path, or a mapping. Problems are added to `report`."""
+    """Read the value of `environment:` in a job or the configuration from `node`. Return a name, an absolute path, or a
+    mapping of the environment's keys to values; None for a wrong text. Problems are added to `report`."""
     if isinstance(node.value, dict):
         values = read_keys(node.value, path, ENVIRONMENT, report, ENVIRONMENT_READERS)
         if values.get("image", "").startswith(("./", "../", "~/")):
@@ -64,8 +65,9 @@ def _read_conda(node: YamlNode, path: str, key: Key, report: Problems) -> Any:
 
 
 def _dependencies(content: Mapping[str, Any], base: str) -> dict[str, Any]:
-    """Return the conda dependencies. Relative paths of the pip section start at the job file's directory, as all paths
-    in the file do."""
+    """Return the entry `dependencies` of a conda environment that is written in the job file (`content`); an empty
+    mapping without one. Relative paths in its pip section start at `base`, the job file's directory, as all paths in
+    the file do."""
     if not content.get("dependencies"):
         return {}
     found = [
@@ -83,7 +85,9 @@ def _read_python(node: YamlNode, path: str, key: Key, report: Problems) -> str |
 
 
 def _read_directories(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[str, ...] | None:
-    """Return the directories as absolute paths. A path that begins with a variable is completed later."""
+    """Read the directories that an environment adds to a path variable, a text or a list, and return them as absolute
+    paths; None, with a problem in `report`, for another value. A path that begins with a variable is completed later.
+    """
     words = read_words(node, path, key, report)
     if words is None:
         return None
@@ -91,7 +95,9 @@ def _read_directories(node: YamlNode, path: str, key: Key, report: Problems) -> 
 
 
 def _read_requirements(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[str, ...] | None:
-    """Return the lines of a requirements file. A text that is a path names such a file."""
+    """Read the pip requirements of an environment and return them as lines of a requirements file, with absolute paths.
+    The value is a list, one requirement as text, or the path of a requirements file. None, with a problem in `report`,
+    for another value."""
     if isinstance(node.value, list):
         lines = read_texts(node, path, key, report)
         return lines and tuple(absolute_requirement(line, report.base) for line in lines)
@@ -104,7 +110,8 @@ def _read_requirements(node: YamlNode, path: str, key: Key, report: Problems) ->
 
 
 def _read_records(node: YamlNode, path: str, key: Key, report: Problems) -> list[dict[str, Any]] | None:
-    """Return the downloads; None, with a problem in `report`, if the value is no list."""
+    """Read the list of downloads (`fetch:`) of an environment and return a mapping with url, sha256 and other keys for
+    each; None, with a problem in `report`, if the value is no list."""
     if not isinstance(node.value, list):
         report.add(node, path, f"expected a list, found {value_description(node)}")
         return None
@@ -128,7 +135,8 @@ def _read_records(node: YamlNode, path: str, key: Key, report: Problems) -> list
 
 
 def _read_build(node: YamlNode, path: str, key: Key, report: Problems) -> Any:
-    """Return a list of steps, or Azure's mapping."""
+    """Read `build:` of an environment and return it: a list of worldsize's build steps, each a line of bash or a
+    mapping, or Azure's mapping."""
     if not isinstance(node.value, list):
         return read_object(node, path, key, report)
     found: list[Any] = []

@@ -11,8 +11,9 @@ from worldsize.jobspec.reading.values import join
 
 
 def with_input_types(nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> dict[str, Any]:
-    """Return `input_types` and `inputs` of a job, and its matrix. Each value is converted to its type, and text stays
-    as it was typed if text is declared. A value that is not allowed is kept, and reported when the job is planned."""
+    """Return the fields `input_types`, `inputs` and, if there is one, `matrix` of a job, from the fields `values` that
+    were read. Each input's value is converted to its declared type, and text stays as it was typed if text is declared.
+    A value that is not allowed is kept, and reported when the job is planned."""
     types: dict[str, InputType] = {}
     for name, keys in values["input_types"].items():
         if "type" not in keys:

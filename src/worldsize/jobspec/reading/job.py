@@ -30,9 +30,10 @@ _JOB_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}"
 
 
 def read_job(node: YamlNode, report: Problems, source: str) -> Job:
-    """Return the job that `node` describes; call `report.check()` before using it.
+    """Convert `node`, the tree of values of a job file or of a job in Python, to a Job. Problems are added to `report`;
+    call `report.check()` before using the job. `source` names the job's origin.
 
-    Raise JobError at once if it is no command job at all, since further problems would not help the user.
+    Raise JobError at once if the tree is no command job at all, since further problems would not help the user.
     """
     nodes = mapping_of(node, "", report)
     if report.problems or refuse_other_kinds(nodes, report):
@@ -68,8 +69,8 @@ def read_job(node: YamlNode, report: Problems, source: str) -> Job:
 
 
 def _without_service_keys(nodes: dict[str, YamlNode], report: Problems) -> dict[str, YamlNode]:
-    """Return the entries without those that only the service sets. A file that was made from a job of the service
-    contains them."""
+    """Return the entries `nodes` of a job without those that only the Azure ML service sets, with a warning for each. A
+    file that was made from a job of the service contains them."""
     left = without_keys(nodes, "", SET_BY_THE_SERVICE, report)
     services = left.get("services")
     if services is None or not isinstance(services.value, dict):
@@ -131,8 +132,9 @@ def _check_ranks(nodes: dict[str, YamlNode], job: Job, report: Problems) -> None
 
 
 def read_distribution(node: YamlNode, path: str, key: Key, report: Problems) -> Distribution | None:
-    """Return the distribution that a job file names. A key that the kind does not have only causes a warning; a wrong
-    type or size is a problem."""
+    """Read `distribution:` of a job file from `node` and return the Distribution of the kind that its `type` names;
+    None if it is absent or wrong. A key that the kind does not have only causes a warning; a wrong type or size is a
+    problem in `report`."""
     if node.value is None:
         return None
     nodes = mapping_of(node, path, report)
@@ -154,8 +156,8 @@ def read_distribution(node: YamlNode, path: str, key: Key, report: Problems) -> 
 
 
 def _named_entries(node: YamlNode, path: str, report: Problems) -> dict[str, YamlNode]:
-    """Return the entries of inputs or outputs whose names can be used in ${{…}} and in a variable's name. Other names
-    are problems."""
+    """Return the entries of a job's `inputs` or `outputs`, by name, whose names can be used in ${{…}} and in a
+    variable's name. For other names, a problem is added to `report`."""
     nodes = mapping_of(node, path, report)
     hint = "use letters, digits and '_', not a digit first"
     for name, item in nodes.items():

@@ -15,7 +15,8 @@ _DESCRIPTOR_PATHS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 
 
 def load_job(path: str) -> LoadedJob:
-    """Return the job in the file `path`, with the paths in it made absolute against the file's directory.
+    """Read the job file `path` and return the job with its warnings and line numbers. The paths in the job are made
+    absolute against the file's directory.
 
     Raise JobError, which names every problem with file, line and key.
     """
@@ -30,8 +31,8 @@ def load_job(path: str) -> LoadedJob:
 
 
 def _read(path: str) -> bytes:
-    """Return the content of the file, at most `MAX_BYTES` + 1 bytes. A descriptor that this process was given may be a
-    file of any kind: `worldsize run <(make-job)`."""
+    """Return the content of the job file `path`, at most `MAX_BYTES` + 1 bytes. A descriptor that this process was
+    given may be a file of any kind: `worldsize run <(make-job)`."""
     if path.startswith(_DESCRIPTOR_PATHS):
         with open(path, "rb") as file:
             return file.read(MAX_BYTES + 1)
@@ -39,7 +40,8 @@ def _read(path: str) -> bytes:
 
 
 def parse_job(data: str | bytes, filename: str) -> LoadedJob:
-    """Return the job in `data`. `filename` is the name in messages, and relative paths start at its directory.
+    """Parse `data`, the YAML text of a job file, and return the job with its warnings and line numbers. `filename` is
+    the name in messages, and relative paths start at its directory.
 
     Raise JobError, which names every problem with file, line and key.
     """

@@ -48,7 +48,8 @@ _HINT = "only command jobs can"
 
 
 def refuse_other_kinds(nodes: dict[str, YamlNode], report: Problems) -> bool:
-    """Return whether the file describes a kind other than a command; `report` then names the kind."""
+    """Return whether an Azure ML file with the entries `nodes` describes something other than a command job or
+    component, such as a pipeline or sweep job. If so, add a problem that names the kind to `report`."""
     kind = nodes.get("type")
     if kind is not None and isinstance(kind.value, str) and kind.value.lower() != "command":
         name = _TYPES_OF_OTHERS.get(kind.value.lower(), kind.value)
@@ -67,7 +68,8 @@ def refuse_other_kinds(nodes: dict[str, YamlNode], report: Problems) -> bool:
 
 
 def component_mark(nodes: dict[str, YamlNode]) -> str | None:
-    """Return the key that shows that the file describes a command component; None if it describes a job.
+    """Return the key that shows that an Azure ML file with the entries `nodes` describes a command component; None if
+    it describes a job.
 
     The `$schema` decides if it names either. Without one, a component has a version, or the key `is_deterministic`, or
     an input that declares a type of values. A job has none of these.
@@ -92,8 +94,8 @@ def _is_declaration(keys: dict[str, YamlNode]) -> bool:
 
 
 def _schema_name(nodes: dict[str, YamlNode]) -> str:
-    """Return "commandjob" for https://azuremlschemas.azureedge.net/latest/commandJob.schema.json; "" without a
-    schema."""
+    """Return the name in the `$schema` of an Azure ML file, in lower case: "commandjob" for
+    https://azuremlschemas.azureedge.net/latest/commandJob.schema.json; "" without a schema."""
     node = nodes.get("$schema")
     text = node.value if node is not None and isinstance(node.value, str) else ""
     return text.rstrip("/").rpartition("/")[2].partition(".")[0].lower()

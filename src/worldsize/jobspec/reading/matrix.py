@@ -36,7 +36,8 @@ def _read_values(node: YamlNode, path: str, report: Problems) -> Iterator[Litera
 
 
 def check_array(nodes: Mapping[str, YamlNode], job: Job, report: Problems) -> None:
-    """Report problems of `matrix` and `count` that do not concern a single value."""
+    """Check the keys `matrix`, `count` and `at_once` of `job`, and add problems to `report` that do not concern a
+    single value: unknown inputs, matrix and count together, too many runs."""
     for name in job.matrix:
         for what, hint in _find_input_problems(job, name):
             report.add(nodes["matrix"].value.get(name, nodes["matrix"]), join("matrix", name[:60]), what, hint)
@@ -66,8 +67,8 @@ def _limit_problem(number: int) -> tuple[str, str]:
 
 
 def with_matrix(job: Job, settings: Iterable[str], declare: bool) -> Job:
-    """Return `job` with each `NAME=V1,V2,…` of `settings` varied, which replaces the values in its own matrix for that
-    input.
+    """Return `job` with its inputs varied as the `--matrix` options `settings` state, each `NAME=V1,V2,…`. They replace
+    the values for these inputs in the job's own matrix.
 
     A value is read as a YAML scalar; `NAME=[…]` is a list of YAML. With `declare`, an input that the job does not have
     is declared. Raise JobError that names the setting.
@@ -109,8 +110,8 @@ def _read_value_list(text: str, where: str) -> YamlNode:
 
 
 def with_count(job: Job, count: int, where: str = "--count") -> Job:
-    """Return `job` as `count` equal runs. Raise JobError for a count below 1, for too many runs, and for a job with a
-    matrix."""
+    """Return `job` as an array of `count` equal runs. Raise JobError, at `where`, for a count below 1, for too many
+    runs, and for a job with a matrix."""
     if not 1 <= count <= MAX_ELEMENTS:
         raise JobError(f"is {count}, must be 1 to {MAX_ELEMENTS}", where)
     if job.matrix:

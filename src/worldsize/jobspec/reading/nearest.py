@@ -16,7 +16,8 @@ def nearest_word(word: str, valid: Iterable[str], cutoff: float = 0.6) -> str | 
 
 
 def did_you_mean(word: str, valid: Iterable[str], otherwise: str = "one of") -> str | None:
-    """Return a hint: the nearest valid word, or all of them if there are few; None if there is no hint."""
+    """Return a hint for the wrong word `word`: "did you mean …?" with the nearest of the `valid` words or, if none is
+    similar, `otherwise` with all of them if they are at most 40; None if there is no hint."""
     choices = list(valid)
     close = nearest_word(word, choices)
     if close:

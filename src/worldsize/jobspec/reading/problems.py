@@ -40,7 +40,8 @@ class Problems:
         )
 
     def check(self) -> None:
-        """Raise one error that names all problems, at the place of the first one. Do nothing if there are none."""
+        """Raise one error (`self.error`) that names all problems collected so far, at the place of the first one. Do
+        nothing if there are none."""
         problems = self.problems
         if not problems:
             return
@@ -55,5 +56,6 @@ class Problems:
 
 
 def _path_to_show(node: YamlNode, path: str) -> str:
-    """Return the path; "" if the place already ends with it, as "--set inputs.lr" does."""
+    """Return the key's `path` for a message about `node`; "" if the node's place already ends with the path, as "--set
+    inputs.lr" does."""
     return "" if node.where.endswith(" " + path) else path

@@ -20,7 +20,8 @@ _DECLARED = ("inputs", "outputs")
 
 
 def apply_overrides(job: Job, settings: Iterable[str]) -> Job:
-    """Return `job` with each `key=value` of `settings` applied in their order. The result is read again as a whole.
+    """Return `job` with each `--set` option in `settings`, a text `key=value`, applied in their order. The result is
+    read again as a whole.
 
     A key is a YAML path, such as inputs.lr or environment_variables.X. A value is read as a YAML scalar, or as a list
     or mapping in brackets; where text is expected, it is used as written. Relative paths start at the current
@@ -40,14 +41,15 @@ def apply_overrides(job: Job, settings: Iterable[str]) -> Job:
 
 
 def override_origins(settings: Iterable[str]) -> dict[str, str]:
-    """Return the YAML paths that `settings` set, each with its place for messages."""
+    """Return a mapping of each key that the `--set` options `settings` ("key=value") set, a YAML path, to its place for
+    messages, "--set KEY"."""
     names = [setting.partition("=")[0].strip() for setting in settings]
     return {name: f"--set {name}" for name in names}
 
 
 def _with_setting(root: YamlNode, setting: str) -> YamlNode:
-    """Return a copy of `root` with the setting in it. Raise JobError if the text is no setting, or if a job has no such
-    key."""
+    """Return a copy of `root`, the tree of a job, in which the `--set` option `setting` ("key=value") is applied. Raise
+    JobError if the text is no setting, or if a job has no such key."""
     name, equals, text = setting.partition("=")
     name = name.strip()
     if not equals or not name:
@@ -61,8 +63,9 @@ def _with_setting(root: YamlNode, setting: str) -> YamlNode:
 
 
 def _split_key(name: str, where: str) -> list[str]:
-    """Return the steps of a path. Below a mapping of free names the rest is one name, including its dots. Raise
-    JobError if the first step is no key of a job, or if the path is malformed."""
+    """Split the key `name` of a `--set` option into the steps of a YAML path. Below a mapping of free names, such as
+    environment_variables, the rest is one name, including its dots. Raise JobError, at `where`, if the first step is no
+    key of a job, or if the path is malformed."""
     first, _, rest = name.partition(".")
     if rest and first in JOB and JOB[first].kind in _OPEN_MAPS:
         return [first, rest]
@@ -75,8 +78,8 @@ def _split_key(name: str, where: str) -> list[str]:
 
 
 def _check_declared(root: YamlNode, path: list[str], where: str) -> None:
-    """Check that an input or output exists already, since a new one that the command does not use would be a mistake.
-    Raise JobError if it does not exist."""
+    """Raise JobError if the `--set` key `path` names an input or output that the job `root` does not have, since a new
+    one that the command does not use would be a mistake. Other keys are not checked."""
     if path[0] not in _DECLARED or len(path) < 2:
         return
     names = _names(root, path[0]) + (_names(root, "input_types") if path[0] == "inputs" else [])

@@ -50,8 +50,9 @@ _KINDS: tuple[tuple[type, str], ...] = (
 
 
 def to_node(value: Any, origin: str, depth: int = 0, error: type[UsageError] = JobError) -> YamlNode:
-    """Return a Python value as a YamlNode. Raise `error` for a key that is no text, a number that is too long, or a
-    structure that is nested too deep or endless."""
+    """Convert the Python value `value`, such as a dictionary of a job's keys, to a tree of YamlNode with the place
+    `origin`. Raise `error` for a key that is no text, a number that is too long, or a structure that is nested too deep
+    or endless."""
     if depth > MAX_DEPTH:
         raise error(f"nested more than {MAX_DEPTH} deep", origin)
     if hasattr(value, "_asdict"):
@@ -90,7 +91,7 @@ def _dict_of_nodes(value: dict[Any, Any], origin: str, depth: int, error: type[U
 
 
 def plain_value(node: YamlNode) -> Any:
-    """Return the value alone, at any depth."""
+    """Convert a tree of YamlNode back to plain Python values (dict, list, scalars) without places."""
     if isinstance(node.value, dict):
         return {name: plain_value(item) for name, item in node.value.items()}
     if isinstance(node.value, list):
@@ -99,7 +100,8 @@ def plain_value(node: YamlNode) -> Any:
 
 
 def value_description(node: YamlNode) -> str:
-    """Return the value's kind, with the value itself where it is a short scalar."""
+    """Return a text for messages about the value in `node`: its kind, such as "a list", preceded by the value itself if
+    it is a short scalar: "3 (a whole number)"."""
     if node.value is None or isinstance(node.value, (list, dict)) or not node.text or len(node.text) > 40:
         return node.kind
     return f"{repr(node.value) if isinstance(node.value, str) else node.text} ({node.kind})"

@@ -58,7 +58,8 @@ def _check_text(text: str, node: YamlNode, path: str, key: Key, report: Problems
 
 
 def text_fault(text: str) -> str | None:
-    """Return why no process could receive this text; None if it could."""
+    """Return the reason why `text` cannot be passed to a process (a NUL byte, or a character that cannot be encoded);
+    None if it can."""
     if "\0" in text:
         return "holds a NUL byte"
     try:
@@ -88,8 +89,8 @@ def read_number(node: YamlNode, path: str, key: Key, report: Problems) -> float 
 
 
 def _unquoted(node: YamlNode, whole: bool) -> Any:
-    """Return the value, with text of digits converted to a whole number. With `whole`, convert a number without a
-    fraction, too."""
+    """Return the value of `node`, with text of digits converted to a whole number. With `whole`, a float without a
+    fraction is converted, too."""
     value = node.value
     if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit() and len(value) < 20:
         return int(value)
@@ -120,7 +121,8 @@ def read_texts(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[s
 
 
 def read_paths(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[str, ...] | None:
-    """Return the local paths; a remote path is a problem."""
+    """Read a list of local paths from `node` and return them as absolute paths. A remote path is left out, and a
+    problem in `report`; None, with a problem, if the value is no list."""
     texts = read_texts(node, path, key, report)
     for index, text in enumerate(texts or ()):
         if is_remote(text):
@@ -134,8 +136,8 @@ def read_words(node: YamlNode, path: str, key: Key, report: Problems) -> str | t
 
 
 def read_preload(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[str, ...] | None:
-    """Return names of modules, or one of the words "auto" and "off" alone. The word may be in a list, as in a
-    job.yml."""
+    """Read a job's or compute's `preload` from `node` and return a tuple: names of modules, or one of the words "auto"
+    and "off" alone. None, with a problem in `report`, for another value. The word may be in a list, as in a job.yml."""
     if word := _preload_word(node):
         return (word,)
     if not isinstance(node.value, list):
@@ -158,7 +160,8 @@ def read_preload(node: YamlNode, path: str, key: Key, report: Problems) -> tuple
 
 
 def _preload_word(node: YamlNode) -> str:
-    """Return the word in a node; "" if it contains none. YAML reads a plain `off` as false."""
+    """Return the word "auto" or "off" that `node`, a value of `preload`, contains; "" if it contains neither. YAML
+    reads a plain `off` as false."""
     word = "off" if node.value is False else node.value.lower() if isinstance(node.value, str) else ""
     return word if word in PRELOAD_WORDS else ""
 
@@ -193,8 +196,8 @@ def read_objects(node: YamlNode, path: str, key: Key, report: Problems) -> dict[
 
 
 def mapping_of(node: YamlNode, path: str, report: Problems, keys: Iterable[str] = ()) -> dict[str, YamlNode]:
-    """Return the entries of a mapping. If the node is no mapping, return none, and add a problem to `report` that names
-    the allowed `keys`."""
+    """Return the entries of `node` by key if its value is a mapping. Otherwise return an empty mapping, and add a
+    problem at `path` to `report`, whose hint names the allowed `keys`."""
     if isinstance(node.value, dict):
         return node.value
     names = ", ".join(keys)
@@ -232,7 +235,9 @@ def read_keys(
     readers: Mapping[str, ValueReader] = READERS,
     of: str = "a job",
 ) -> dict[str, Any]:
-    """Return the values of those keys that are present and valid; a key without a value counts as absent."""
+    """Read each of the entries `nodes` with the reader for its kind of key, and return the valid values by name. `keys`
+    is the table of the allowed keys. An unknown key or a wrong value is a problem in `report`; a key without a value
+    counts as absent."""
     values = {}
     for name, node in nodes.items():
         key = keys.get(name)

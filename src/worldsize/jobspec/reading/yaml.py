@@ -43,8 +43,9 @@ class _Loader(yaml.SafeLoader):
 
 
 def parse_yaml(text: str, origin: str, loose: bool = False) -> YamlNode:
-    """Return the one document in `text`. An empty document is a YamlNode of None. Raise JobError if the text is not one
-    YAML document."""
+    """Parse `text`, one YAML document, and return it as a tree of YamlNode with the places in `origin`. An empty
+    document is a YamlNode of None. `loose` is whether the text was written on a command line. Raise JobError if the
+    text is not one YAML document."""
     try:
         loader = _Loader(text)
         root = loader.get_single_node()
@@ -127,7 +128,8 @@ class _TreeBuilder:
         return {**merged, **own}
 
     def read_merge(self, value: yaml.Node) -> dict[str, YamlNode]:
-        """Return the entries that `<<` adds. Of several mappings, the first wins."""
+        """Return the entries that the YAML merge key `<<` with the value `value`, a mapping or a list of mappings, adds
+        to a mapping. Of several mappings, the first wins."""
         found: dict[str, YamlNode] = {}
         parts = value.value if isinstance(value, yaml.SequenceNode) else [value]
         for part in parts:
@@ -148,8 +150,8 @@ class _TreeBuilder:
 
 
 def scalar_value(loader: Any, item: yaml.ScalarNode, origin: str) -> Any:
-    """Return a scalar's value by its tag, for the safe types of YAML 1.1; dates stay text. Raise JobError for other
-    tags and for invalid values."""
+    """Return the Python value of the YAML scalar `item` by its tag: text, None, bool, int or float, as in YAML 1.1;
+    dates stay text. Raise JobError for other tags and for invalid values."""
     tag = item.tag
     where = f"{origin}:{item.start_mark.line + 1}" if item.start_mark else origin
     if tag in _TEXT_TAGS:
@@ -181,7 +183,8 @@ def plain_scalar(text: str, origin: str) -> Any:
 
 
 def read_setting(text: str, where: str) -> YamlNode:
-    """Return a typed value: a quoted scalar, a list or mapping in brackets, or a plain scalar with its YAML type."""
+    """Parse `text`, the value of a command-line option such as `--set`, and return it as a YamlNode: a quoted scalar, a
+    list or mapping in brackets, or a plain scalar with its YAML type."""
     if text[:1] in ("'", '"', "[", "{"):
         try:
             node = parse_yaml(text, where, loose=True)

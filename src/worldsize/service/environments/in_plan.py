@@ -28,7 +28,9 @@ AUTO_NODES = 8
 def with_environment(
     request: SubmissionRequest, job: Job, facts: ComputeFacts, plan: Plan, path: tuple[str, ...]
 ) -> tuple[Environment | None, Activation | None, Plan, list[CheckResult]]:
-    """Return the job's environment, its activation, `plan` with that activation, and findings about the environment."""
+    """Find the environment that `job` names, and return it, its activation, `plan` with that activation, and findings
+    about the environment (CheckResult). Environment and activation are None if the job names no environment, or a wrong
+    one. `path` are the directories that decide what `python` means without an environment."""
     environ = build_environ(job, request.environ)
     environment, said = find_job_environment(job, request.config, plan.compute, environ, facts, request.origins)
     found = environment.activation(request.environ) if environment is not None else None
@@ -45,8 +47,8 @@ def with_environment(
 def _with_distribution(
     request: SubmissionRequest, job: Job, facts: ComputeFacts, plan: Plan, environment: Environment
 ) -> tuple[Plan, list[CheckResult]]:
-    """Return `plan` with the environment at its place on the nodes, shared or unpacked on their disks, and findings
-    about it."""
+    """Return `plan` with the job's environment at its place on the nodes, on the shared file system or unpacked on the
+    nodes' disks, and findings about it (CheckResult)."""
     if choose_distribution(environment, len(plan.nodes), facts) == SHARED:
         return plan, []
     asked = environment.archive is not None or environment.spec.distribute == LOCAL
@@ -58,7 +60,10 @@ def _with_distribution(
 
 
 def choose_distribution(environment: Environment, nodes: int, facts: ComputeFacts) -> str:
-    """Return "shared" or "local": the place where the nodes use the environment."""
+    """Return where the nodes of a run use the environment: "shared", in its directory on the shared file system, or
+    "local", unpacked on each node's disk. The user's choice counts, except "shared" for a packed environment, which is
+    always "local". Without a choice, one that worldsize builds is "local" for a run of at least AUTO_NODES separate
+    nodes."""
     asked, packed = environment.spec.distribute, environment.archive
     if asked != AUTO and not (packed and asked == SHARED):
         return asked
@@ -69,7 +74,8 @@ def choose_distribution(environment: Environment, nodes: int, facts: ComputeFact
 def find_job_environment(
     job: Job, config: Config, compute: str, environ: Mapping[str, str], facts: ComputeFacts, origins: KeyOrigins
 ) -> tuple[Environment | None, list[CheckResult]]:
-    """Return the job's environment, and findings about it. Errors in the environment are findings, and are not
+    """Return the environment that `job` names, for the compute `compute`, and findings about it (CheckResult). The
+    environment is None if the job names none, or a wrong one. Errors in the environment are findings, and are not
     raised."""
     at = origins.of("environment")
     try:
@@ -88,7 +94,8 @@ def find_job_environment(
 
 
 def unusable_reason(environment: Environment, facts: ComputeFacts) -> str | None:
-    """Return why the nodes of a compute could not use the environment, in words; None if they could."""
+    """Return the reason, as text, why the nodes of a compute with these `facts` could not use the environment, such as
+    a directory that only this machine sees; None if they could."""
     prefix = environment.prefix
     if prefix is None or environment.archive:
         return None
@@ -102,7 +109,8 @@ def unusable_reason(environment: Environment, facts: ComputeFacts) -> str | None
 
 
 def with_activation(plan: Plan, job: Job, facts: ComputeFacts, found: Activation, path: tuple[str, ...]) -> Plan:
-    """Return `plan` with the environment's activation: after all modules and the compute's own lines, before the job's.
+    """Return `plan` with `found`, the activation of the job's environment, added: after all modules and the compute's
+    own lines, before the job's.
 
     `path` are the directories that decide what `python` means without an environment. A batch script starts with the
     variables and directories, and handles scripts and modules itself. Variables with secrets are not put into lines of

@@ -15,8 +15,9 @@ from worldsize.trust.secrets import mask_text, mask_values
 def paths_of_environment(
     plan: Plan, path: tuple[str, ...], environment: Environment | None, found: Activation | None
 ) -> tuple[str, ...]:
-    """Return the paths that ranks load from their `environment`, with the activation `found`, regardless of their
-    command. `path` are the directories that decide what `python` means without an environment."""
+    """Return the absolute paths, on this machine, of directories and files that the ranks of `plan` load from their
+    `environment` with the activation `found`, regardless of their command. `path` are the directories that decide what
+    `python` means without an environment."""
     secrets = plan_secret_values(plan)
     first = path if found is None else found.path if found.prefix else (*found.path, *path)
     of_environment = (*with_interpreters(first), *(found.loaded_paths(secrets) if found is not None else ()))
@@ -27,7 +28,9 @@ def paths_of_environment(
 
 
 def paths_named_in_plan(plan: Plan) -> tuple[str, ...]:
-    """Return the first word of the command, if it is an absolute path, and the paths in the job's variables."""
+    """Return the paths of this machine that the plan's command and variables name: the command's first word, if it is
+    an absolute path, and the paths in variables such as PATH and PYTHONPATH that the job sets. Variables with secrets
+    are left out."""
     secrets = plan_secret_values(plan)
     told = {name: value for name, value in plan.environment.items() if name not in plan.secrets}
     variables = {name: value for name, value in told.items() if _is_plain(value, secrets)}
@@ -35,8 +38,8 @@ def paths_named_in_plan(plan: Plan) -> tuple[str, ...]:
 
 
 def without_secrets(names: Iterable[str], secrets: Collection[str]) -> tuple[str, ...]:
-    """Return each absolute path once, without those that contain a secret. A scheduler keeps the paths, and plan.json
-    contains them."""
+    """Return the absolute paths among `names`, each once, without those that contain one of `secrets` or look like they
+    contain one. A scheduler keeps the paths, and plan.json contains them."""
     found = dict.fromkeys(filter(os.path.isabs, names))
     return tuple(each for each in found if _is_plain(each, secrets))
 

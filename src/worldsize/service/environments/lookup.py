@@ -95,7 +95,8 @@ def find_environment(
     name: str | None = None,
     secrets: Collection[str] = (),
 ) -> Environment | None:
-    """Return the environment that `wanted`, from a job, means on a compute. This builds nothing, and reads little.
+    """Return the Environment that `wanted`, a job's `environment:`, means on the compute `compute`, regardless of
+    whether it is built yet. This builds nothing, and reads little.
 
     `name` is the name that it gets. `secrets` are the variables that the job declares as secrets. None for the current
     Python without notices. Raise UsageError or NotFound if `wanted` is wrong.
@@ -138,7 +139,8 @@ def _existing_environment(
 
 
 def image_notices(spec: EnvironmentSpec) -> tuple[str, ...]:
-    """Return the notices about the container image that an environment names."""
+    """Return the notice, as text, that the container image which the environment `spec` names is not used, since the
+    spec contains another environment too; none otherwise."""
     if spec.image is None:
         return ()
     if spec.needs_build or spec.existing_python:
@@ -147,16 +149,17 @@ def image_notices(spec: EnvironmentSpec) -> tuple[str, ...]:
 
 
 def record_environment(environment: Environment, paths: RunPaths, secrets: Collection[str]) -> None:
-    """Write the record of the run's environment: the lock of a built environment, else what can be found out about it,
-    without the texts `secrets`. Raise BuildError if the environment was removed meanwhile. Raise OSError."""
+    """Write the record of the run's environment to environment.json: the lock of an environment that worldsize built,
+    else what can be found out about it. The texts `secrets` are masked in a lock. Raise BuildError if the environment
+    was removed meanwhile. Raise OSError."""
     built = environment.recipe is not None
     value = provider("environments").build_record(environment, secrets) if built else _record_of_existing(environment)
     write_json(paths.environment, value)
 
 
 def _record_of_existing(environment: Environment) -> dict[str, Any]:
-    """Return the record of an environment that exists: its place, and its packages if this installation can list
-    them."""
+    """Return the record, a dictionary for environment.json, of an environment that worldsize did not build: its
+    directory, kind and Python version, and its packages if this installation can list them."""
     found = environment.existing
     if found is None:
         return {"prefix": None, "kind": None}
@@ -167,7 +170,8 @@ def _record_of_existing(environment: Environment) -> dict[str, Any]:
 
 
 def environment_summary(paths: RunPaths) -> dict[str, Any]:
-    """Return the summary of a run's environment for the run's record. The full data are in environment.json."""
+    """Return the summary of the environment of the run in `paths` for the run's record: its name, place and the
+    versions of its packages. The full data are in environment.json."""
     found = read_json(paths.environment) or {}
     packages = {each["name"]: each["version"] for each in [*found.get("conda", ()), *found.get("pip", ())]}
     keys = ("name", "prefix", "kind", "fingerprint", "digest", "python")

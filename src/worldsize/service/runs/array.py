@@ -38,8 +38,9 @@ class RunArray(SubmittedRuns, Sequence[Run]):
 
     @property
     def array(self) -> Array:
-        """The data that all elements have in common. Raise NotFound while the array is being prepared, WorldsizeError
-        if the file cannot be read."""
+        """The content of the file array.json: the id, name, compute and size that the runs of the array have in common,
+        and the inputs that vary. Raise NotFound while the array is being prepared, WorldsizeError if the file cannot be
+        read."""
         if self._array is None:
             try:
                 self._array = read_array(self.paths.root)
@@ -63,7 +64,7 @@ class RunArray(SubmittedRuns, Sequence[Run]):
         return self.array.nodes, self.array.ranks
 
     def runs(self) -> Sequence[Run]:
-        """Return the runs of the array, which is the array itself."""
+        """Return the runs of the array, one per element, as a sequence, which is this RunArray itself."""
         return self
 
     def __len__(self) -> int:
@@ -74,8 +75,8 @@ class RunArray(SubmittedRuns, Sequence[Run]):
     @overload
     def __getitem__(self, element: slice) -> list[Run]: ...
     def __getitem__(self, element: int | slice) -> Run | list[Run]:
-        """Return the run of one element, or a list of runs for a slice. Raise IndexError if there is no such
-        element."""
+        """Return the Run of the array's element with the number `element`, where a negative number counts from the end;
+        a list of runs for a slice. Raise IndexError if there is no such element."""
         if isinstance(element, slice):
             return [self[number] for number in range(*element.indices(len(self)))]
         number = element + len(self) if element < 0 else element
@@ -87,13 +88,13 @@ class RunArray(SubmittedRuns, Sequence[Run]):
         return (self[number] for number in range(len(self)))
 
     def values(self, element: int) -> Mapping[str, Any]:
-        """Return the inputs of an element that vary, with their values. The mapping is empty where the elements are
-        equal."""
+        """Return the values of the inputs that vary over the array for one `element`, as a mapping of input name to
+        value. The mapping is empty where all elements have equal inputs."""
         return self.array.values[element] if self.array.values else {}
 
     def statuses(self, idle: IdleCallback | None = None) -> list[Status]:
-        """Return the status of every element, from one query for all that have not ended. Once all have ended, write
-        the result of the array."""
+        """Return the status of every element of the array, in order, from one query of the compute for all elements
+        that have not ended. Once all have ended, write the result file of the array."""
         return self._elements.statuses()
 
     @property
@@ -103,8 +104,9 @@ class RunArray(SubmittedRuns, Sequence[Run]):
         return self._known
 
     def usage(self, statuses: Sequence[Status], patience: float = 0.0) -> Usage | None:
-        """Return the sum of what all runs used, counted as `Run.usage` counts it for one. None until all have ended,
-        and where the compute does not count usage."""
+        """Return the resources that all started runs of the array used, summed, as `Run.usage` returns them for one
+        run. None until all runs have ended, and where the compute does not count usage. Wait up to `patience` seconds
+        for accounting."""
         given = self._elements.handles()
         if given is None or not self._elements.has_ended:
             return None
@@ -116,14 +118,15 @@ class RunArray(SubmittedRuns, Sequence[Run]):
         return total_usage(used) if used else None
 
     def _has_begun(self, number: int) -> bool:
-        """Return whether an element has been started. The directories of an element are made when it first starts."""
+        """Return whether the array's element `number` has been started, found by its attempt directory, which is made
+        when an element first starts."""
         return os.path.exists(RunPaths(element_root(self.paths.root, number)).attempt_dir)
 
     def overall(self, statuses: Sequence[Status]) -> Status:
         return array_status(self.array, statuses)
 
     def states(self) -> dict[str, int]:
-        """Return how many elements are in each state."""
+        """Return how many elements of the array are in each state, by the name of the state."""
         return count_states(self.statuses())
 
     def summary(self, statuses: Sequence[Status] | None = None) -> dict[str, Any]:

@@ -39,7 +39,8 @@ class AlikeElements(NamedTuple):
 
 
 class ArrayElements:
-    """The elements of an array. It remembers which have ended, and queries the others again each time.
+    """The elements of an array, whose statuses it queries. It remembers which elements have ended, and queries only the
+    remaining ones again each time.
 
     compute  the compute of all elements; None until it has been used for one of them
     """
@@ -60,7 +61,8 @@ class ArrayElements:
         return len(self._final) == self._array.elements
 
     def statuses(self) -> list[Status]:
-        """Return the status of every element. Once all have ended, write the result of the array."""
+        """Return the status of every element of the array, in order. Elements that have ended are not queried again.
+        Once all have ended, write the result file of the array."""
         number = self._array.elements
         if not os.path.isdir(self._paths.root):
             return [_lost_status("its run directory was deleted")] * number
@@ -79,8 +81,8 @@ class ArrayElements:
         return statuses
 
     def handles(self) -> list[Handle] | None:
-        """Return the handles that the elements were given when all were submitted; None before. Raise WorldsizeError if
-        the file cannot be read."""
+        """Return the handles (native ids at the compute) of all elements, in order, from the file that is written when
+        the array has been submitted; None before. Raise WorldsizeError if the file cannot be read."""
         try:
             return read_handles(self._paths.root, self._array.elements)
         except OSError as error:
@@ -88,14 +90,16 @@ class ArrayElements:
             raise WorldsizeError(what, handles_file(self._paths.root)) from None
 
     def pending_elements(self) -> list[PendingElement]:
-        """Return the elements that a compute has and that have not ended, according to the last call of `statuses`."""
+        """Return the elements that have been submitted to a compute and had not ended at the last call of `statuses`,
+        each with its number, paths and handle."""
         going_on = self._unfinished()
         given = self.handles() if going_on else None
         found = (self._pending_element(element, given) for element in going_on)
         return [each for each in found if each is not None]
 
     def compute_of(self, handles: Sequence[Handle]) -> Compute:
-        """Return the compute of all elements, found by the first of these native ids."""
+        """Return the Compute of all elements of the array, opened on the first call by the first of `handles`, which
+        are native ids of elements."""
         if self.compute is None:
             self.compute = compute_of_run(self._paths.root, handles[0], self._array.compute, self._environ)
         return self.compute
@@ -146,8 +150,8 @@ class ArrayElements:
         return found
 
     def _remember_recorded_end(self, pending: PendingElement) -> bool:
-        """Remember how the element ended if the nodes' own records show it. Return whether they do: the compute need
-        not be queried for it then."""
+        """Read the end of the element `pending` from the records that its nodes wrote, and remember it. Return whether
+        the records show an end, so that the compute need not be queried for the element."""
         if pending.element in self._new:
             return False
         try:
@@ -167,8 +171,8 @@ class ArrayElements:
         return status
 
     def _fold_unstarted_element(self, pending: PendingElement, observation: Observation) -> Status:
-        """Return the status of an element that ended before it was started. Elements with equal observations from the
-        compute have ended alike, and their result is recorded once for all of them."""
+        """Return the status of an array element that ended before it was started, from the compute's observation.
+        Elements with equal observations share one status, and their result is recorded once for all of them."""
         if observation in self._alike:
             known = self._alike[observation]
             known.elements.append(pending.paths)
@@ -194,8 +198,9 @@ class ArrayElements:
             return run_status.damaged_status(paths, error)
 
     def _plan_of(self, paths: RunPaths) -> Plan:
-        """Return the plan of an element. It is derived from the plan that was read first: the plans of the elements do
-        not differ in anything that their state depends on. Raise ValueError if there is no plan."""
+        """Return the plan of the element in `paths`: the plan that was read first, with the element's own run id. The
+        plans of the elements do not differ in anything else that their state depends on. Raise ValueError if there is
+        no plan file."""
         if self._plan is None:
             self._plan = run_status.read_plan(paths)
         if self._plan is None:

@@ -22,9 +22,9 @@ class RunsOfCause(NamedTuple):
 
 
 def causes_of_runs(found: Run | RunArray) -> list[RunsOfCause]:
-    """Return the failed runs grouped by cause, the most frequent cause first. Two causes are the same if their ids and,
-    apart from numbers, their sentences are equal. Unknown causes are the same only if their whole sentences are equal,
-    including the exit code or signal."""
+    """Return the failed runs of a run or an array grouped by cause, as a list of RunsOfCause with the most frequent
+    cause first. Two causes are the same if their ids and, apart from numbers, their sentences are equal. Unknown causes
+    are the same only if their whole sentences are equal, including the exit code or signal."""
     groups: dict[tuple[str, str], list[tuple[str, Explanation]]] = {}
     for run, status in _ended_runs(found):
         explanation = explain_run(run.paths, run.plan, status) if run.has_plan() else None

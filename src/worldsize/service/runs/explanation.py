@@ -46,8 +46,8 @@ _LAUNCHERS = ("mpirun", "srun")
 
 
 def explain_run(paths: RunPaths, plan: Plan, status: Status) -> Explanation | None:
-    """Return the explanation why the run ended or hangs; None for a run that succeeded or makes progress. Quoted text
-    is masked in the same way as on the failure screen."""
+    """Return the explanation why the run in `paths` ended or hangs: its cause and the chain of evidence. None for a run
+    that succeeded or makes progress. Quoted text is masked in the same way as on the failure screen."""
     explanation = explain(read_evidence(paths, plan, status))
     if explanation is None:
         return None
@@ -55,8 +55,8 @@ def explain_run(paths: RunPaths, plan: Plan, status: Status) -> Explanation | No
 
 
 def _with_line_number(link: Link) -> Link:
-    """Return the link with the number of its line in its log. The link is returned unchanged where the log is too long
-    to count, or has been removed."""
+    """Return `link`, one step of an explanation, with the number of its line in the log file that it quotes. Return it
+    unchanged if it has no offset, or if the log is too long to count or has been removed."""
     if link.offset is None or link.offset > _COUNTED:
         return link
     try:
@@ -66,7 +66,8 @@ def _with_line_number(link: Link) -> Link:
 
 
 def read_evidence(paths: RunPaths, plan: Plan, status: Status) -> RunEvidence:
-    """Return the evidence about the attempt of the run that `paths` belongs to."""
+    """Return the RunEvidence that `diagnose` searches for the cause of a run's end: states, exit codes, exceptions, log
+    lines and node events of the attempt that `paths` belongs to, read from the run directory, with secrets masked."""
     mask = text_masker(paths, plan)
     ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
     nodes = range(len(plan.nodes))
@@ -95,8 +96,8 @@ def read_evidence(paths: RunPaths, plan: Plan, status: Status) -> RunEvidence:
 
 
 def _hang(paths: RunPaths, plan: Plan, mask: Any) -> Hang | None:
-    """Return the hang that the watch found last; None if there is none. A place in a file of the run's code is relative
-    to the code, as in exceptions."""
+    """Return the hang that the run's watchdog recorded last, with secrets masked; None if there is none. The source
+    file at which the ranks hang is named relative to the run's code, as in exceptions."""
     hang = read_hang(paths, plan.world_size)
     if hang is None:
         return None
@@ -132,8 +133,8 @@ def _exception(error: dict[str, Any], code: str, mask: Any) -> RaisedException:
 
 
 def _file_in_code(file: str, code: str) -> str:
-    """Return the file's path relative to the code of the run, also where the node had a copy of the code elsewhere; ""
-    for any other file."""
+    """Return the path of a source `file` from a stack trace, relative to the run's code directory `code`, also where
+    the node executed a copy of the code elsewhere; "" for a file that is not part of the code."""
     if file.startswith(code + "/"):
         return file[len(code) + 1 :]
     if "/lib/python" in file or "/site-packages/" in file or not file.startswith("/") or len(file) > _LONGEST_PATH:
@@ -144,8 +145,8 @@ def _file_in_code(file: str, code: str) -> str:
 
 
 def _rank_lines(paths: RunPaths, ranks: Sequence[int], status: Status, mask: Any) -> dict[int, list[Line]]:
-    """Return the last lines of each rank's log. The more ranks there are, the fewer lines each has, except for the rank
-    that failed first."""
+    """Return the last lines of each rank's log, as a mapping of rank to lines. The more ranks there are, the fewer
+    lines are read of each log, except for the rank that failed first."""
     count = _count_of(len(ranks))
     failed = status.failure.rank if status.failure else None
     return {
@@ -155,13 +156,14 @@ def _rank_lines(paths: RunPaths, ranks: Sequence[int], status: Status, mask: Any
 
 
 def _count_of(logs: int) -> int:
-    """Return how many lines of each log are searched where there are `logs` logs."""
+    """Return how many lines at the end of each log are searched for the cause of a failure where there are `logs`
+    logs."""
     return max(_FEWEST_LINES, min(_LINES, _LINES_IN_ALL // max(1, logs)))
 
 
 def _log_lines(path: str, times_path: str | None, count: int, mask: Any) -> Iterator[Line]:
-    """Yield the last lines of the log, at most `count`, with their offsets and times. Yield none if the log cannot be
-    read."""
+    """Yield the last lines of the log `path`, at most `count`, masked, with their offsets and, where the file
+    `times_path` exists, their times. Yield none if the log cannot be read."""
     try:
         size = file_size(path)
         start = tail_offset(path, count, _BYTES)
@@ -181,7 +183,7 @@ def _log_lines(path: str, times_path: str | None, count: int, mask: Any) -> Iter
 
 
 def _lines_before(path: str, offset: int) -> int:
-    """Return the number of line ends before `offset` in the file."""
+    """Return the number of newline characters before the byte `offset` in the file `path`."""
     count, at = 0, 0
     while at < offset:
         block = read_at(path, at, min(1 << 20, offset - at))
@@ -193,8 +195,8 @@ def _lines_before(path: str, offset: int) -> int:
 
 
 def _comparison(events: Sequence[dict[str, Any]]) -> Comparison | None:
-    """Return the node's record of whether it found a thing that a rank of another node did not find; None if the node
-    has not looked."""
+    """Return what a node recorded when it looked for a file or other thing that a rank of another node had not found:
+    its name and whether it exists on this node. None if the node's `events` contain no such record."""
     for event in events:
         name, found = event.get("name"), event.get("found")
         if event.get("event") == "compared" and isinstance(name, str) and isinstance(found, bool):
@@ -203,7 +205,8 @@ def _comparison(events: Sequence[dict[str, Any]]) -> Comparison | None:
 
 
 def _kernel_lines(events: Sequence[dict[str, Any]], file: str, mask: Any) -> Iterator[Line]:
-    """Yield the messages of the node's kernel."""
+    """Yield the kernel messages that a node recorded in its `events`, masked, each as a Line of the events `file` with
+    its time."""
     for event in events:
         text, moment = event.get("text"), event.get("at")
         if event.get("event") == "kernel" and isinstance(text, str):

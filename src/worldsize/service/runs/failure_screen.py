@@ -29,7 +29,8 @@ _LINE = 300
 
 
 def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] | None:
-    """Return the screen as data; None if nothing failed.
+    """Return the data of the screen about a failed run: which rank failed, why, and its last output. None if nothing
+    failed.
 
     Output of the ranks is shown with secrets masked: texts that have the form of a secret, and the job's own secrets as
     far as they are set in this environment.
@@ -78,8 +79,8 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
 
 
 def _died_after_warm_start(paths: RunPaths, failure: Failure) -> bool:
-    """Return whether a signal ended a rank that had been forked from another process shortly before (within
-    `_AFTER_START`)."""
+    """Return whether a signal ended the failed rank within `_AFTER_START` seconds after its node's ranks had been
+    started warm, which means forked from a process with preloaded modules."""
     if failure.rank is None or failure.node_rank is None or signal_name(failure.code) is None:
         return False
     started = [each for each in read_events(paths, failure.node_rank) if each.get("start") == "warm"]
@@ -94,8 +95,9 @@ def _masked_exception(error: dict[str, Any], mask: Callable[[str], str]) -> dict
 
 
 def run_failure_lines(run: Run, status: Status) -> list[str]:
-    """Return the lines of the screen below the headline. If there is no failure data, they are the status's own
-    message. There are no lines for a run of which nothing is known but that it was cancelled."""
+    """Return the text lines of a failed run's screen, without the headline. If there is no failure data, they are the
+    lines of the status's own message. There are no lines for a run of which nothing is known but that it was cancelled.
+    """
     if status.message == CANCELLED_MESSAGE and (status.state == RunState.LOST or status.failure is None):
         return []
     data = None if status.state == RunState.LOST else failure_data(run.paths, run.plan, status)
@@ -105,7 +107,8 @@ def run_failure_lines(run: Run, status: Status) -> list[str]:
 
 
 def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[str]:
-    """Return the screen as lines of text, without its headline."""
+    """Return the screen about a failed run as lines of text, without its headline. `data` is the result of
+    `failure_data`."""
     lines = split_message(without_colours(data["message"]))
     exception = data["exception"]
     if exception:
@@ -126,8 +129,8 @@ def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[st
 
 
 def _cause_lines(data: dict[str, Any]) -> list[str]:
-    """Return the lines about the cause and what to do. The cause is left out where it would only repeat the exception
-    or the message."""
+    """Return the lines of the failure screen about the cause and what to do. The cause is left out where it would only
+    repeat the exception or the message on the same screen."""
     cause = data["cause"]
     if (
         not cause
@@ -155,11 +158,13 @@ def _frame_text(frame: dict[str, Any], code: str) -> str:
 
 
 def _shown_lines(lines: Iterable[str], mask: Callable[[str], str]) -> list[str]:
-    """Return the lines as they are shown: masked, and long ones cut."""
+    """Return lines of a rank's output as the failure screen shows them: with secrets masked by `mask`, and long lines
+    cut."""
     return [_shorten(mask(line)) for line in lines]
 
 
 def _shorten(line: str) -> str:
-    """Return the beginning of the line, and the number of bytes that are left out."""
+    """Return the first `_LINE` characters of a line of output, with a note of the number of bytes that were cut off;
+    the line itself if it is not longer."""
     left = len(line[_LINE:].encode(errors="replace"))
     return f"{line[:_LINE]}… ({left} more bytes)" if left else line

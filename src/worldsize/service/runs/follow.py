@@ -60,8 +60,9 @@ class Follower:
         self._enough = False
 
     def follow_to_end(self) -> list[Status]:
-        """Follow the runs until all have ended, the timeout is over, or `seen` has ended it; return the last statuses.
-        The end is also found while the compute does not answer, since the nodes' records show it by themselves."""
+        """Follow the runs until all have ended, the timeout is over, or `seen` has returned a true value; return the
+        last status of each run. The end is also found while the compute does not answer, since the records of the nodes
+        show it by themselves."""
         looked = heard = changed = self._began
         statuses = self._look()
         due = self._runs.pause(statuses, None, self._took)
@@ -91,8 +92,8 @@ class Follower:
         return os.path.exists(self._runs.paths.result)
 
     def _report_message(self, before: list[Status], statuses: list[Status]) -> None:
-        """Report the status's message, once, if it has lasted for two looks and the first seconds are over. Short-lived
-        messages are not reported."""
+        """Pass the run's status to the callback `tell` if its message was the same in the last two looks and the first
+        `_REPORT_AFTER` seconds are over. Each message is reported once; short-lived messages are not reported."""
         if self._tell is None:
             return
         former, status = self._runs.overall(before), self._runs.overall(statuses)

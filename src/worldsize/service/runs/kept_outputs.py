@@ -14,8 +14,8 @@ _OUTPUTS = f"{os.sep}outputs"
 
 
 def run_that_keeps(path: str, environ: Mapping[str, str]) -> Run | None:
-    """Return the run of this user whose service keeps the data that belongs at `path`: `run.outputs.path`, the path of
-    a named output, or a path below one. None for all other paths."""
+    """Return the run of this user whose output data for the local `path` is kept by the service that executed the run.
+    `path` is `run.outputs.path`, the path of a named output, or a path below one. None for all other paths."""
     above = path
     while _OUTPUTS in above:
         above, name = os.path.split(above)
@@ -26,6 +26,6 @@ def run_that_keeps(path: str, environ: Mapping[str, str]) -> Run | None:
 
 
 def is_fetched(path: str) -> bool:
-    """Return whether the path is a file, or a directory that contains a file at some depth. An empty directory does not
-    count, since directories are made before a run starts."""
+    """Return whether the outputs at `path` are here: `path` is a file, or a directory that contains a file at some
+    depth. An empty directory does not count, since output directories are made before a run starts."""
     return os.path.isfile(path) or any(names for _, _, names in os.walk(path))

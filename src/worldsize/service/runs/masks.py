@@ -14,8 +14,8 @@ from worldsize.trust.secrets import mask_text, mask_values, secret_values
 
 
 def told_error_file(paths: RunPaths, plan: Plan) -> str | None:
-    """Return the file that the job names for torch's error report; None if it names none. None also for another user's
-    run, since its plan may name any file of this user."""
+    """Return the path of the file for torch's error report that the job names in TORCHELASTIC_ERROR_FILE; None if it
+    names none. None also for another user's run, since its plan may name any file of this user."""
     return plan.environment.get("TORCHELASTIC_ERROR_FILE") if is_own(paths) else None
 
 

@@ -14,21 +14,23 @@ from worldsize.state.records import RunState, Status
 
 
 def efficiency_lines(run: Run, status: Status) -> list[str]:
-    """Return at most two lines about efficiency that are shown below the end of a run; none if the run was not
-    measured."""
+    """Return at most two lines of text about the efficiency of an ended run, which are shown below the report of its
+    end; none if the run was not measured."""
     metrics = find_provider("metrics") if run.is_measured(status) else None
     return list(metrics.efficiency_lines(run, status)) if metrics else []
 
 
 def efficiency_data(run: Run, status: Status) -> dict[str, Any] | None:
-    """Return the efficiency of the run as data; None if the run was not measured."""
+    """Return the efficiency of an ended run as a JSON-like mapping, from the metrics wing; None if the run was not
+    measured."""
     metrics = find_provider("metrics") if run.is_measured(status) else None
     data: dict[str, Any] | None = metrics.efficiency_data(run, status) if metrics else None
     return data
 
 
 def progress_text(run: Run, status: Status) -> str:
-    """Return the latest values that a running run has logged; "" if there are none, or the run is not running."""
+    """Return the latest metric values that a running run has logged, as one text; "" if there are none, or the run is
+    not running."""
     is_sampled = status.state == RunState.RUNNING and run.has_plan() and run.plan.metrics
     metrics = find_provider("metrics") if is_sampled else None
     return str(metrics.progress_text(run.paths)) if metrics else ""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def open_runs(paths: RunPaths, environ: Mapping[str, str]) -> Run | RunArray:
-    """Return the array in this directory if it is a complete array, else the run."""
+    """Return a RunArray if the run directory in `paths` is that of a completely prepared array, else a Run."""
     if not is_array(paths):
         return Run(paths, environ)
     from worldsize.service.runs.array import RunArray

@@ -34,7 +34,8 @@ def unmark_preparing(paths: RunPaths) -> None:
 
 
 def is_being_prepared(paths: RunPaths) -> bool | None:
-    """Return whether the process that prepares the run is still alive; None if this machine cannot know."""
+    """Return whether the process that prepares the run in `paths` is still alive, from the mark in the run directory;
+    None if this machine cannot know, for instance because the process is on another host."""
     try:
         path = _mark_path(paths)
         mark = os.readlink(path) if os.path.islink(path) else read_file(path).decode("utf-8")
@@ -56,7 +57,8 @@ def _seconds_since_change(paths: RunPaths) -> float:
 
 
 def _mark_path(paths: RunPaths) -> str:
-    """Return the path of the mark. Elements are prepared with their array, and share its mark."""
+    """Return the path of the mark that names the process preparing a run. Elements of an array are prepared together,
+    and share the mark in the directory of the array."""
     from worldsize.plan.array import array_of
 
     place = array_of(paths)

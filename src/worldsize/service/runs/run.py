@@ -114,8 +114,9 @@ class Run(SubmittedRuns):
         return statuses[0]
 
     def look(self, seen: Observation | None = None, idle: IdleCallback | None = None) -> Status:
-        """Return the status of the run now, computed from everything that is known of it. A damaged run raises nothing:
-        its status is LOST, with a message about the damage. Raise WorldsizeError if the directory cannot be read.
+        """Return the status of the run now, computed from its directory and from what its compute reports. A damaged
+        run raises nothing: its status is LOST, with a message about the damage. Raise WorldsizeError if the directory
+        cannot be read.
 
         `seen` is an observation that the compute has just made of the run. If it is None, the compute is queried, and
         `idle` is called while it has not answered.
@@ -149,16 +150,16 @@ class Run(SubmittedRuns):
         return self._compute
 
     def offers(self, capability: str) -> bool:
-        """Return whether the run's compute has the capability; False also for a run that has not been submitted, or is
-        damaged."""
+        """Return whether the run's compute has the capability named `capability`, such as "usage"; False also for a run
+        that has not been submitted, or is damaged."""
         try:
             return self.has_plan() and self.native() is not None and capability in self.compute.capabilities
         except WorldsizeError:
             return False
 
     def native(self) -> Handle | None:
-        """Return the native id that the compute uses for the run; None while it has none. Raise DamagedRun if the id is
-        damaged."""
+        """Return the native id (handle) by which the compute knows the run, such as a scheduler's job id; None while it
+        has none. Raise DamagedRun if the file with the id is damaged."""
         if self._handle is None or "queue" in self._handle:  # this one is the native id only until the run starts
             self._handle = run_status.read_native_handle(self.paths)
         return self._handle
@@ -173,8 +174,8 @@ class Run(SubmittedRuns):
         return self.compute.pause(age, queued=statuses[0].state == RunState.QUEUED)
 
     def is_near_end(self) -> bool:
-        """Return whether the agent of the head node has written its exit record, or a cancellation has been
-        requested."""
+        """Return whether the run may end at any moment: the agent of its head node has written its exit record, or a
+        cancellation has been requested."""
         return os.path.exists(self.paths.exit_record(0)) or os.path.exists(self.paths.cancel)
 
     def end_after_deletion(self) -> None:
@@ -189,8 +190,9 @@ class Run(SubmittedRuns):
         self.end_remains()
 
     def wait_for_notify(self) -> None:
-        """Wait for the command of `notify` after a local run has ended, for at most a few seconds. Without this wait,
-        the command would be lost where this process is the first of a container or of a scheduler's job."""
+        """Wait, for at most a few seconds, until the command set with `notify` has been executed after the end of a
+        local run. Without this wait, the command would be lost where this process is the first of a container or of a
+        scheduler's job."""
         handle = self.native() if self.has_plan() and self.plan.notify else None
         if handle is None or "local" not in self.compute.capabilities or not self.look().final:
             return
@@ -199,8 +201,9 @@ class Run(SubmittedRuns):
             time.sleep(_PAUSE)
 
     def logs(self, rank: int | None = None) -> str:
-        """Return the output of one rank, with bytes that are not UTF-8 replaced. Without a rank, return the output of
-        all ranks, merged and with prefixes. Raise UsageError if there is no such rank."""
+        """Return the output of the rank `rank` as text, with bytes that are not UTF-8 replaced. If `rank` is None,
+        return the output of all ranks, merged, each line with the prefix of its rank. Raise UsageError if there is no
+        such rank."""
         from worldsize.logs.merged_log import LogFollower
         from worldsize.logs.tail import read_text
 
@@ -214,7 +217,8 @@ class Run(SubmittedRuns):
 
     @property
     def outputs(self) -> RunOutputs:
-        """The locations of the job's outputs. They may be read before the run has ended."""
+        """The paths of the job's outputs: the directory `./outputs` of the command and each named output. They may be
+        read before the run has ended."""
         from worldsize.jobspec.paths import output_path
         from worldsize.jobspec.reading.job_file import load_job
 
@@ -239,10 +243,10 @@ class Run(SubmittedRuns):
             self.compute.cancel([handle], now)
 
     def end_remains(self) -> int:
-        """End at once what a final run may have left; return the number of processes. If the run's directory was
-        damaged, or deleted since it was first looked at, the processes are searched for on this machine. Nothing is
-        ended for another user's run, whose files may name any process here, nor for a run whose directory did not exist
-        when it was opened: it may belong to another user a moment later."""
+        """Kill at once the processes that a run may have left after its end; return their number. If the run's
+        directory was damaged, or deleted since it was first looked at, the processes are searched for on this machine.
+        Nothing is killed for another user's run, whose files may name any process here, nor for a run whose directory
+        did not exist when it was opened: it may belong to another user a moment later."""
         if not self._own:
             return 0
         try:
@@ -256,19 +260,20 @@ class Run(SubmittedRuns):
         return kill_leftovers(self.id, self.paths.root)
 
     def end_deleted(self) -> int:
-        """End at once what is left of a run whose directory is gone and of which the user has given only the id; return
-        the number of processes."""
+        """Kill at once the processes of a run whose directory is gone and of which the user has given only the id;
+        return the number of processes."""
         from worldsize.compute.local.leftovers import kill_leftovers
 
         return 0 if self._foreign else kill_leftovers(self.id, None)
 
     def summary(self, statuses: Sequence[Status] | None = None) -> dict[str, Any]:
-        """Return the data that `worldsize list -o json` prints about the run."""
+        """Return the mapping that `worldsize list -o json` prints about the run. The status is the first of `statuses`,
+        or the current one."""
         return run_summary(self.plan, statuses[0] if statuses else self.look())
 
     def wait_explanation(self, status: Status, seconds: float) -> WaitExplanation | None:
-        """Return the explanation why the run waits in a queue, found within about `seconds` seconds; None if it does
-        not wait, or no explanation is available now."""
+        """Return the compute's explanation why the run waits in a queue, found within about `seconds` seconds; None if
+        `status` is not QUEUED, or no explanation is available now."""
         handle = self.native() if status.state == RunState.QUEUED else None
         if handle is None or "explain" not in self.compute.capabilities:
             return None
@@ -280,7 +285,8 @@ class Run(SubmittedRuns):
             return None
 
     def _submission_text(self) -> str:
-        """Return the text that was submitted, which for an element is that of its array; "" if it cannot be read."""
+        """Return the text of the batch script that was submitted for the run, which for an element of an array is that
+        of the array; "" if it cannot be read."""
         place = array_of(self.paths)
         try:
             return read_file(RunPaths(place[0]).submission if place else self.paths.submission).decode("utf-8")
@@ -296,8 +302,8 @@ class Run(SubmittedRuns):
         return is_long and status.state != RunState.LOST and self.has_plan() and self.plan.metrics
 
     def usage(self, statuses: Sequence[Status], patience: float = 0.0) -> Usage | None:
-        """Return what an ended run used, as its compute counts it; None if the compute does not count, or has not
-        counted within `patience` seconds."""
+        """Return the resources that an ended run used, as its compute counts them; None if the run has not ended, or
+        the compute does not count, or has not counted within `patience` seconds."""
         try:
             handle = self.native() if statuses[0].final and self.has_plan() else None
         except DamagedRun:

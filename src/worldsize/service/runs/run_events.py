@@ -44,8 +44,8 @@ class RunEvent(NamedTuple):
 
 
 def read_run_events(paths: RunPaths, plan: Plan | None) -> list[RunEvent]:
-    """Return the events of the run and of the attempt that `paths` belongs to, sorted by time. Damaged records are left
-    out."""
+    """Return the events in the life of a run and of the attempt that `paths` belongs to, as a list of RunEvent sorted
+    by time. Damaged records are left out. Events of the nodes are included if `plan` is set."""
     found = [*_client_events(paths), *_scheduler_events(paths)]
     if plan is not None:
         mask = text_masker(paths, plan)
@@ -88,7 +88,8 @@ def _changed(path: str) -> float | None:
 
 
 def _scheduler_events(paths: RunPaths) -> Iterator[RunEvent]:
-    """Yield the lines of the batch script's log in which the scheduler states a time, as events."""
+    """Yield a RunEvent for each line of the batch script's log in which Slurm states the time at which it ended a job
+    or step."""
     for line in attempt_lines(paths):
         moment = slurm_time(line)
         if moment is not None:
@@ -108,8 +109,8 @@ def _node_events(
 
 
 def _masked(value: Any, mask: Callable[[str], str], depth: int = _DEEPEST) -> Any:
-    """Return the value with secrets masked in each of its texts. Lists and objects nested deeper than `depth` become
-    "…"."""
+    """Return a JSON value (text, list, object) of an event with secrets masked in each of its texts. Lists and objects
+    nested deeper than `depth` become "…"."""
     if isinstance(value, str):
         return mask(value)
     if not isinstance(value, (list, dict)):
@@ -122,7 +123,8 @@ def _masked(value: Any, mask: Callable[[str], str], depth: int = _DEEPEST) -> An
 
 
 def _text(kind: str, fields: dict[str, Any]) -> str:
-    """Return the event as text. For a kind that this release does not know, list its fields."""
+    """Return a run event as one line of text for people, from its `kind` and `fields`. For a kind that this release
+    does not know, list its fields."""
     try:
         return _TEXTS[kind](fields)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):

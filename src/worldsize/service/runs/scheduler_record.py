@@ -34,8 +34,9 @@ _NAMED = re.compile(r"(?:Slurm|HPC Pack): ")
 
 
 def keep_scheduler_record(paths: RunPaths, handle: Handle | None, observation: Observation) -> None:
-    """Store the scheduler's message about the end of this attempt's job, where that is informative. Nothing is stored
-    for another user's run, or if the record cannot be written."""
+    """Store the scheduler's message about the end of this attempt's job in the run directory, if its reason is one that
+    a scheduler knows by itself, such as a time limit or a preemption. Nothing is stored for another user's run, or if
+    the record cannot be written."""
     if observation.phase != "ended" or observation.reason not in _TELLING or observation.code == _TERM_CODE:
         return
     if (
@@ -52,8 +53,8 @@ def keep_scheduler_record(paths: RunPaths, handle: Handle | None, observation: O
 
 
 def read_scheduler_record(paths: RunPaths, status: Status) -> SchedulerRecord | None:
-    """Return the record that was stored, else one made from the status if its message begins with a scheduler's name.
-    None if there is neither."""
+    """Return the stored record of the scheduler's message about the end of its job, else one made from `status` if its
+    message begins with a scheduler's name. None if there is neither, or the id of the job is unknown."""
     kept = read_object(paths.scheduler_record)
     message, reason = kept.get("message"), kept.get("reason")
     if not isinstance(message, str) or not isinstance(reason, str):
@@ -72,7 +73,7 @@ def _job_of(paths: RunPaths) -> str:
 
 
 def _words(job: str, said: str) -> str:
-    """Return the scheduler's sentence with the job's id in it: "it reached its time limit" becomes "job 17 reached its
-    time limit"."""
+    """Return the scheduler's sentence `said` with the job's id in it: "it reached its time limit" becomes "job 17
+    reached its time limit"."""
     found = re.match("(?:it|the job) ", said)
     return f"job {job} {said[found.end() :]}" if found else f"job {job}: {said}"

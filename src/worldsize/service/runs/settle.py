@@ -19,8 +19,8 @@ from worldsize.state.result import result
 def record_result(
     paths: RunPaths, plan: Plan, status: Status, write: Callable[[RunPaths, Any], object] = write_result
 ) -> None:
-    """Write the result of a run of this user. Nothing is written for another user's run: a file of root in another
-    user's directory could not be read by its owner. An OSError is ignored."""
+    """Write the final `status` of a run to its result.json, with `write`. Nothing is written for another user's run: a
+    file of root in another user's directory could not be read by its owner. An OSError is ignored."""
     try:
         if is_own(paths):
             write(paths, result(plan, status))
@@ -29,14 +29,15 @@ def record_result(
 
 
 def replace_result(paths: RunPaths, plan: Plan, status: Status) -> None:
-    """Replace the LOST result of a run of this user by the end that it actually had."""
+    """Overwrite the result.json of a run that was recorded as LOST with the end that it actually had, which is
+    `status`. Another user's run is left unchanged."""
     record_result(paths, plan, status, lambda paths, end: write_json(paths.result, end))
 
 
 def record_common_result(array_id: str, elements: Sequence[RunPaths], plan: Plan, status: Status) -> None:
-    """Write the result of elements that ended alike before they began: one file, which contains the array's id,
-    hard-linked into each of their directories. `plan` is the plan of any of them. Where links are not possible, each
-    element gets a file of its own.
+    """Write the result.json of array elements that ended alike before they began: one file, which contains the array's
+    id, hard-linked into each of their directories. `plan` is the plan of any of them. Where links are not possible,
+    each element gets a file of its own.
 
     Creating 500 files takes a disk longer than all other steps of a look at them, and a parallel file system far
     longer.
@@ -53,9 +54,9 @@ def record_common_result(array_id: str, elements: Sequence[RunPaths], plan: Plan
 
 
 def _link_common_result(files: Sequence[str], plan: Plan, status: Status) -> bool:
-    """Write the first file and link all others to it; return whether all of them exist now. False if each element needs
-    its own file: the first file existed already, links are not supported here, or there are too many links to one file.
-    """
+    """Write the result of array elements to the first of `files` and hard-link all others to it; return whether all of
+    them exist now. False if each element needs its own file: the first file existed already, links are not supported
+    here, or there are too many links to one file."""
     try:
         if not write_once(files[0], result(plan, status)):
             return False  # another client's file, which may contain another end
@@ -70,9 +71,9 @@ def _link_common_result(files: Sequence[str], plan: Plan, status: Status) -> boo
 
 
 def request_end(paths: RunPaths, tell: Callable[[], None]) -> None:
-    """Mark the run as cancelled, then call `tell`, which notifies the process that executes it. If the call fails or is
-    interrupted, a mark that was written here is removed: the run continues, and its state shows that. If the compute
-    was notified all the same, it reports that the run was cancelled."""
+    """Mark the run as cancelled by writing its cancel.json, then call `tell`, which requests the end at the run's
+    compute. If the call fails or is interrupted, a mark that was written here is removed: the run continues, and its
+    state shows that. If the compute was notified all the same, it reports that the run was cancelled."""
     marked = False
     try:
         marked = write_once(paths.cancel, {"time": time.time(), "pid": os.getpid()})

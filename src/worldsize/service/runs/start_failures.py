@@ -48,9 +48,9 @@ _NO_PROGRAM = (126, 127)
 
 
 def with_cause(paths: RunPaths, status: Status, cancelled: bool) -> Status:
-    """Return `status` with the cause if only the logs contain it: a setup line, memory, an agent that could not run, or
-    Slurm itself, unless the run was `cancelled`. Where the native job can no longer be queried, or was an allocation,
-    this is the only source."""
+    """Return `status` of an ended run with the cause of its failure if only the batch script's and agents' logs contain
+    it: a setup line, memory, an agent that could not run, or Slurm itself, unless the run was `cancelled`. Where the
+    native job can no longer be queried, or was an allocation, these logs are the only source."""
     if status.state == RunState.SUCCEEDED or (status.failure and status.failure.rank is not None):
         return status
     batch = _batch_lines(paths)
@@ -63,8 +63,9 @@ def with_cause(paths: RunPaths, status: Status, cancelled: bool) -> Status:
 
 
 def _with_unbegun_attempt(status: Status, attempt: int) -> Status:
-    """Return `status` for an attempt that Slurm ended before its script could write. The only addition is that its
-    script had not begun."""
+    """Return `status` for an attempt that Slurm ended before its batch script could write. If the run failed without an
+    informative reason, the message is extended by the fact that the script had not begun; else the status is unchanged.
+    """
     if status.state != RunState.FAILED or status.reason not in _UNINFORMATIVE_REASONS:
         return status
     reason = status.reason or Reason.EXIT_CODE
@@ -109,8 +110,8 @@ def _with_start_failure(paths: RunPaths, status: Status, batch: list[str]) -> St
 
 
 def with_ending_cause(paths: RunPaths, status: Status) -> Status:
-    """Return `status` of a run whose nodes Slurm still waits for, with the reason why it ends, if no agent could start
-    on one of the nodes. Slurm takes up to SlurmdTimeout to give up such a node."""
+    """Return `status` of a run whose nodes Slurm still waits for. If the run has not started and no agent could start
+    on one of the nodes, its message begins with that cause. Slurm takes up to SlurmdTimeout to give up such a node."""
     found = _find_start_failure(paths, _batch_lines(paths) or []) if status.started is None else None
     return status._replace(message=f"{found.words}. {status.message}") if found and found.certain else status
 
@@ -127,7 +128,8 @@ def _batch_lines(paths: RunPaths) -> list[str] | None:
 
 
 def attempt_lines(paths: RunPaths) -> list[str]:
-    """Return the last lines of the batch script's log that belong to this attempt; an empty list if there are none."""
+    """Return the last lines of the batch script's log that belong to the attempt of the run in `paths`; an empty list
+    if there are none."""
     return _batch_lines(paths) or []
 
 
@@ -142,8 +144,8 @@ def slurm_time(line: str) -> float | None:
 
 
 def _latest_mark(lines: Sequence[str], begun: Sequence[int]) -> float:
-    """Return the number of the attempt that wrote the last of these lines; infinity if its mark is further up in the
-    log."""
+    """Return the number of the attempt that wrote the last of the log's `lines`, from the last of its marks, whose
+    indices are `begun`. Infinity if the mark is further up in the log."""
     if not begun:
         return 0 if len(lines) < _LINES else math.inf
     number = parse_digits(lines[begun[-1]][len(ATTEMPT_MARK) :])
@@ -170,8 +172,8 @@ class StartFailure(NamedTuple):
 
 
 def find_start_failure(batch: Sequence[str], log: Callable[[int], Sequence[str]]) -> StartFailure | None:
-    """Return the failure of the node that failed first, found in the lines of the batch script's log and in those of
-    the node's agent, which `log` returns for a node rank; None if no node failed."""
+    """Return the reason why no rank was started: the failure of the node that failed first, found in the lines of the
+    batch script's log and in those of the node's agent, which `log` returns for a node rank; None if no node failed."""
     unreached = {match[1]: match[2] for match in map(_UNREACHED.match, batch) if match}
     if unreached:
         return _unreached_failure(unreached)
@@ -212,7 +214,7 @@ def _agent_exit_failure(node: str, code: int, batch: Sequence[str], said: Sequen
 
 
 def _agent_words(said: Sequence[str]) -> Sequence[str]:
-    """Return the last line that the agent itself wrote, without its prefix, else the last line; an empty sequence if
-    there is no line."""
+    """Return the last line of a log that the worldsize agent itself wrote, without its prefix, else the last line of
+    the log, as a sequence with one item; an empty sequence if there is no line."""
     ours = [line[len(_AGENT_PREFIX) :] for line in said if line.startswith(_AGENT_PREFIX)]
     return ours[-1:] or [line.strip() for line in said[-1:]]

@@ -16,8 +16,8 @@ _JOINS_WITHIN = 5.0
 
 
 def with_startup_wait(paths: RunPaths, status: Status, plan: Plan) -> Status:
-    """Return `status` with a message about what its ranks wait for: a line of setup, or nodes that have not joined the
-    head."""
+    """Return `status` of a starting run with a message about what its ranks wait for: a line of setup, or nodes whose
+    agents have not joined the head node. It is unchanged if they wait for neither."""
     said = (plan.setup and _setup_message(paths, len(plan.nodes))) or _unjoined_message(paths, len(plan.agents))
     return status._replace(message=said) if said else status
 
@@ -33,8 +33,8 @@ def _setup_message(paths: RunPaths, nodes: int) -> str:
 
 
 def _unjoined_message(paths: RunPaths, nodes: int) -> str:
-    """Return the message about nodes that have not joined the head; "" if none is missing, or the time in which nodes
-    normally join is not over."""
+    """Return the message about nodes whose agents have not joined the head node; "" if none is missing, or the time in
+    which nodes normally join is not over."""
     try:
         since = time.time() - os.stat(paths.rendezvous).st_mtime
     except OSError:

@@ -38,8 +38,8 @@ _CLOCK_SLACK = 5.0
 
 
 def read_plan(paths: RunPaths) -> Plan | None:
-    """Return the run's plan; None if there is none (yet). Raise DamagedRun if the file is not a valid plan, OSError if
-    it cannot be read."""
+    """Return the run's plan from its plan.json; None if there is none (yet). Raise DamagedRun if the file is not a
+    valid plan, OSError if it cannot be read."""
     return read_record(paths.plan, _parse_plan)
 
 
@@ -85,16 +85,17 @@ def refresh_status(
 
 
 def unasked_status(paths: RunPaths, plan: Plan, why: str) -> Status:
-    """Return the status as the run's own files show it, for a run whose compute cannot be queried here. It is never
-    newly LOST, and it is settled only by the records of all nodes."""
+    """Return the status of a run whose compute cannot be queried here, as the run's own files show it, with the reason
+    `why` as the message of an unknown observation. The status is never newly LOST, and it is settled only by the
+    records of all nodes."""
     handle = read_native_handle(paths)
     told = read_result(paths) or status_from_records(paths, plan, handle)
     return told or fold(_facts(paths, plan, handle, Observation("unknown", message=why)))
 
 
 def recorded_state(paths: RunPaths, plan: Plan) -> str:
-    """Return the state as the run's own files show it. The compute is not queried, and nothing is settled. Raise
-    DamagedRun, OSError."""
+    """Return the name of the run's state as its own files show it. The compute is not queried, and nothing is written.
+    Raise DamagedRun, OSError."""
     settled = read_result(paths)
     if settled is not None:
         return settled.state
@@ -102,15 +103,16 @@ def recorded_state(paths: RunPaths, plan: Plan) -> str:
 
 
 def _recover_lost(paths: RunPaths, plan: Plan) -> Status | None:
-    """Return the end of a run that was LOST once every node's record of it can be read; None before. A file server may
-    have shown the records later than any client waited."""
+    """Return the actual end of a run that was recorded as LOST, once the exit records of all nodes can be read, and
+    replace the recorded result; None before. A file server may have shown the records later than any client waited."""
     status = fold(_facts(paths, plan, read_native_handle(paths), Observation("ended")))
     return _conclude(paths, plan, status, replace_result) if status.final else None
 
 
 def status_from_records(paths: RunPaths, plan: Plan, handle: Handle | None) -> Status | None:
-    """Return the end that the nodes' records show, settled. None if it is not final, and if the compute may know the
-    cause better: a signal or a lost node may be the compute's own doing."""
+    """Return the final status of a run if the exit records of its nodes show it, and write result.json; the compute is
+    not queried. None if the records show no end, or a signal or a lost node, whose cause the compute may know better.
+    """
     if handle is None or not os.path.exists(paths.exit_record(0)):
         return None
     status = fold(_facts(paths, plan, handle, Observation("unknown")))
@@ -128,8 +130,9 @@ def fold_observation(
     remains: bool = True,
     record: RecordResult = record_result,
 ) -> Status:
-    """Return the status as `refresh_status` does, from what the compute has reported. With `remains`, what is left of a
-    run that is no longer supervised is ended. `record` is called with an end that has not been written yet."""
+    """Return the status of a run, computed from its files and from what the compute has reported (`observation`). With
+    `remains`, processes that are left of a run that is no longer supervised are ended. `record` is called with an end
+    that has not been written yet."""
     current = observed_attempt(paths, observation)
     if current.attempt > paths.attempt:  # the scheduler means the next attempt, which has not begun
         paths = current
@@ -173,7 +176,8 @@ def _is_recent(directory: str) -> bool:
 
 
 def _conclude(paths: RunPaths, plan: Plan, status: Status, record: RecordResult = record_result) -> Status:
-    """Add what the batch script's log shows about a failure to the status, record the result, and return the status."""
+    """Record the final `status` of a run with `record`, after adding the cause of a failure that the batch script's log
+    shows, and return the status."""
     if os.path.exists(paths.batch_log):
         from worldsize.service.runs.start_failures import with_cause
 
@@ -202,8 +206,9 @@ def _facts(
 
 
 def _is_settled(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Observation) -> bool:
-    """Return whether nothing has been written for so long that no more records are expected. If a job ended with 0, its
-    nodes have written records, which are awaited for the time that a file server's caches may hide them."""
+    """Return whether no more records of the run's nodes are expected, because nothing has been written to its directory
+    for long enough. If a job ended with 0, its nodes have written records, which are awaited for the time that a file
+    server's caches may hide them."""
     newest = 0.0
     for path in (paths.root, paths.exit_dir, *(paths.events(node.node_rank) for node in plan.agents)):
         try:
@@ -230,9 +235,10 @@ def _server_time(paths: RunPaths) -> float:
 
 
 def _is_interrupted(paths: RunPaths, silent: float) -> bool:
-    """Return whether a run without a handle will never be submitted. If the process died right after it had passed the
-    run to the compute, that shows within a moment: the conductor of a local run writes the handle. The handle of
-    another compute's run may be lost, and the run ends alone."""
+    """Return whether a run that has no handle will never be submitted. `silent` is the number of seconds since its
+    files last changed. If the process died right after it had passed the run to the compute, that shows within a
+    moment: the conductor of a local run writes the handle. The handle of another compute's run may be lost, and the run
+    ends alone."""
     alive = is_being_prepared(paths)
     if alive is not False:
         return alive is None and silent > _PREPARING_LIMIT
@@ -258,7 +264,8 @@ def damaged_status(paths: RunPaths, error: Exception) -> Status:
 
 
 def preparing_status(paths: RunPaths) -> Status:
-    """Return the status of a run directory without a plan."""
+    """Return the status of a run whose directory has no plan: PREPARING while it is being prepared, CANCELLED if that
+    was requested, else LOST, also if the directory was deleted."""
     try:
         age = time.time() - os.stat(paths.root).st_mtime
     except FileNotFoundError:

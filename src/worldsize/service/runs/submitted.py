@@ -24,11 +24,11 @@ class SubmittedRuns(ABC):
 
     common    what all runs have in common, such as a name and a compute; NotFound while they are being prepared
     has_plan  whether that exists and can be read
-    size      nodes and ranks of each run
-    runs      each run
-    summary   what a list shows of it
-    usage     what all used, if their compute counts that and they have ended; it waits up to `patience` seconds for
-              what accounting has not recorded yet
+    size      the number of nodes and the number of ranks of each run
+    runs      the Run objects, one per run
+    summary   the mapping that `worldsize list` shows of the run or array
+    usage     the resources that all used, if their compute counts that and they have ended; it waits up to `patience`
+              seconds for what accounting has not recorded yet
     """
 
     noun = ""  # "run" or "array"
@@ -40,7 +40,8 @@ class SubmittedRuns(ABC):
         self._foreign = None if self._own else foreign_reason(paths)
 
     def __repr__(self) -> str:
-        """Return one line: the id and, where the files contain them, the state and the size. No compute is queried."""
+        """Return one line about the run or array: the id and, where the files contain them, the state and the size. No
+        compute is queried."""
         try:
             about = self._recorded_facts()
         except (WorldsizeError, OSError, *PARSE_ERRORS):
@@ -49,17 +50,18 @@ class SubmittedRuns(ABC):
 
     @abstractmethod
     def _recorded_facts(self) -> list[str]:
-        """Return short texts about it from its files. Raise WorldsizeError, OSError or one of PARSE_ERRORS if they
-        cannot be used."""
+        """Return short texts about the run or array for `repr`, such as the state and the size, from its files. Raise
+        WorldsizeError, OSError or one of PARSE_ERRORS if the files cannot be used."""
 
     def _repr_html_(self) -> str | None:
-        """Return the HTML that notebooks show of it now; None if this installation is without the wing."""
+        """Return the HTML card that notebooks show of the run or array now; None if this installation is without the
+        notebooks wing."""
         cards = find_provider("notebooks")
         return cards.html_of(self) if cards else None
 
     def _ipython_display_(self) -> None:
-        """Display it in a notebook; IPython calls this method. Raise NotImplementedError if this installation is
-        without the wing; IPython then shows the text."""
+        """Display the run or array as a card in a notebook; IPython calls this method. Raise NotImplementedError if
+        this installation is without the notebooks wing; IPython then shows the text."""
         cards = find_provider("notebooks")
         if cards is None:
             raise NotImplementedError
@@ -67,7 +69,7 @@ class SubmittedRuns(ABC):
 
     @property
     def id(self) -> str:
-        """The id that `open_run()` and the command line accept for it."""
+        """The id of the run or array, which `open_run()` and the command line accept."""
         return self.paths.run_id
 
     @property
@@ -82,16 +84,17 @@ class SubmittedRuns(ABC):
 
     @property
     def directory(self) -> str:
-        """The path of its run directory."""
+        """The path of the run directory, or of the directory of the array."""
         return self.paths.root
 
     @property
     @abstractmethod
     def common(self) -> Plan | Array:
-        """The data that its runs have in common. Raise NotFound while they are being prepared."""
+        """The data that all runs have in common: the Plan of a run, the Array of an array. Raise NotFound while they
+        are being prepared."""
 
     def has_plan(self) -> bool:
-        """Return whether the data that its runs have in common exists and can be read."""
+        """Return whether the plan of the run, or the common data of the array, exists and can be read."""
         try:
             return bool(self.common)
         except WorldsizeError:
@@ -99,40 +102,44 @@ class SubmittedRuns(ABC):
 
     @abstractmethod
     def statuses(self, idle: IdleCallback | None = None) -> list[Status]:
-        """Return the status of each run now, from one query of their compute, during which `idle` is called. A final
-        status is settled."""
+        """Return the status of each run now, from one query of their compute, during which `idle` is called. For each
+        run that has ended, its result is written."""
 
     @abstractmethod
     def overall(self, statuses: Sequence[Status]) -> Status:
-        """Return one status for all: final once all are final, and then as bad as the worst."""
+        """Return one status for all runs, computed from the `statuses` of each: final once all are final, and then as
+        bad as the worst."""
 
     @abstractmethod
     def pause(self, statuses: Sequence[Status], age: float | None, took: float = 0.0) -> float:
-        """Return the seconds until the next look. The statuses have been the same for `age` seconds (None after the
-        first look), and the last look took `took` seconds."""
+        """Return the seconds to wait until the status of the runs is looked at again. `statuses` have been the same for
+        `age` seconds (None after the first look), and the last look took `took` seconds."""
 
     def is_near_end(self) -> bool:
-        """Return whether more frequent looks are worth their cost, since the end may be found at any moment."""
+        """Return whether the run may end at any moment, so that more frequent looks at its status are worth their cost.
+        False for an array."""
         return False
 
     def recorded_statuses(self) -> list[Status] | None:
-        """Return the end that the nodes' records show, independently of the compute; None if there is no such end, or
-        the compute may know better."""
+        """Return the final status of the run, in a list, if the records of its nodes show it independently of the
+        compute; None if there is no such end, or the compute may know better. Always None for an array."""
         return None
 
     def wait_for_notify(self) -> None:  # noqa: B027  an array has no such command
-        """Wait for the command of `notify` if no other process does."""
+        """Wait until the command set with `notify` has been executed after the end of a run, where no other process
+        waits for it. Does nothing for an array."""
 
     def end_after_deletion(self) -> None:
-        """End a run or array that was opened before its directory was deleted."""
+        """End the processes and jobs of a run or array that was opened before its directory was deleted."""
         self.end_remains()
 
     @abstractmethod
     def end_remains(self) -> int:
-        """End at once what is left of this user's own final runs; return the number of jobs or processes."""
+        """End at once the processes or scheduler jobs that this user's own runs have left after their end; return their
+        number."""
 
     def look(self) -> Status:
-        """Return one status for all runs now."""
+        """Query the status of all runs now, and return one status for all of them, as `overall` computes it."""
         return self.overall(self.statuses())
 
     @property
@@ -142,12 +149,12 @@ class SubmittedRuns(ABC):
 
     @property
     def is_own(self) -> bool:
-        """True if its directory existed when it was opened and belongs to this user."""
+        """True if the directory of the run or array existed when it was opened and belongs to this user."""
         return self._own
 
     def refuse_foreign(self, verb: str) -> None:
-        """Raise UsageError if the directory is another user's: what its files contain would be executed in this user's
-        name."""
+        """Raise UsageError if the run directory is not this user's own, since the contents of its files would be
+        executed in this user's name. `verb` names the refused action, such as "cancel"."""
         refuse_foreign(self.paths.root, None if self._own else danger_of_run(self.paths), verb)
 
     def follow(
@@ -171,8 +178,8 @@ class SubmittedRuns(ABC):
         return Follower(self, show, timeout, tell, seen).follow_to_end()
 
     def wait(self, timeout: float | None = None, check: bool = False) -> str:
-        """Wait for the end and return the final state. Raise TimeoutError after `timeout` seconds; with `check`, raise
-        RunFailed unless the state is SUCCEEDED."""
+        """Wait until all runs have ended, and return the name of the final state. Raise TimeoutError after `timeout`
+        seconds; with `check`, raise RunFailed unless the state is SUCCEEDED."""
         status = self.overall(self.follow(timeout=timeout))
         if not status.final:
             raise TimeoutError(f"{self.noun} {self.id} is still {status.state} after {timeout or 0:g} s")
@@ -182,7 +189,7 @@ class SubmittedRuns(ABC):
 
     def cancel(self, now: bool = False) -> Status:
         """Request the end of all runs without waiting for it; return the status before. `now` sends KILL without a
-        grace period. If all have ended, only end what remains, as `end_remains` does.
+        grace period. If all have ended, only end the processes or jobs that remain, as `end_remains` does.
 
         Raise the compute's error if it cannot cancel; the runs then continue. Raise UsageError for another user's runs.
         """
@@ -195,8 +202,8 @@ class SubmittedRuns(ABC):
         return status
 
     def ask_to_end(self, now: bool = False) -> None:
-        """Request the end as `cancel` does, without a look before. For callers that have just found that the runs have
-        not ended."""
+        """Request the end of all runs as `cancel` does, without querying their status before. For callers that have
+        just found that the runs have not ended."""
         self.refuse_foreign("cancel")
         from worldsize.service.runs.settle import request_end
 
@@ -207,6 +214,6 @@ class SubmittedRuns(ABC):
 
 
 def size_text(nodes: int, ranks: int) -> str:
-    """Return the nodes and ranks in the form that `-w` accepts, "2x4", or in words if the ranks do not divide evenly
-    over the nodes."""
+    """Return the size of a run as text in the form that `-w` accepts, "2x4" for 2 nodes with 4 ranks each, or in words
+    if the ranks do not divide evenly over the nodes."""
     return f"{nodes}x{ranks // nodes}" if ranks % nodes == 0 else f"{nodes} nodes, {ranks} ranks"

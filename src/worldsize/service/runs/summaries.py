@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def live_summaries(all_paths: Sequence[RunPaths], environ: Mapping[str, str]) -> list[Summary]:
-    """Return the summary of each run and array, from one query of each compute. A damaged run does not hide the
-    others."""
+    """Return the Summary of each run and array in `all_paths`, in order, as `worldsize list` shows them, from one query
+    of each compute. A damaged run gets a summary of its own damage, and does not hide other runs."""
     found = [open_runs(paths, environ) for paths in all_paths]
     runs = [each for each in found if isinstance(each, Run)]
     looked = {id(run): [status] for run, status in zip(runs, _statuses(runs), strict=True)}
@@ -34,8 +34,8 @@ def live_summaries(all_paths: Sequence[RunPaths], environ: Mapping[str, str]) ->
 
 
 def _statuses(runs: Sequence[Run]) -> list[Status]:
-    """Return the status of each run. If a compute cannot be queried, the status of its runs comes from their
-    directories."""
+    """Return the status of each run, in order, from one query of each scheduler that has several of them. If a compute
+    cannot be queried, the status of its runs is read from their directories."""
     groups: dict[tuple[str, ...], list[tuple[Run, Handle]]] = {}
     for run in runs:
         handle = _handle(run)
@@ -49,8 +49,8 @@ def _statuses(runs: Sequence[Run]) -> list[Status]:
 
 
 def _refresh_status(run: Run, seen: Observation | None) -> Status:
-    """Return the status of one run now. An error of the run is reported in its own status, and does not hide other
-    runs."""
+    """Return the status of one run now, from the observation `seen` if the compute has already made one. An error of
+    the run is reported in its own status, and does not hide other runs."""
     try:
         try:
             return run.look(seen)
@@ -61,13 +61,15 @@ def _refresh_status(run: Run, seen: Observation | None) -> Status:
 
 
 def _scheduler_key(run: Run, handle: Handle) -> tuple[str, ...]:
-    """Return the key of the scheduler that is queried for the run. Another head node or account does not know the run.
-    Another user's run has a separate key, since no scheduler that requires a password may be queried for it."""
+    """Return the key (type, ownership, url, user) by which runs are grouped, so that each scheduler is queried once.
+    Another head node or account does not know the run. Another user's run has a separate key, since no scheduler that
+    requires a password may be queried for it."""
     return handle["type"], str(run.is_own), *(str(handle.get(key)) for key in ("url", "user", "as_user"))
 
 
 def _handle(run: Run) -> Handle | None:
-    """Return the run's handle; None if there is none, or it cannot be used. `Run.look` reports the error."""
+    """Return the handle (native id at the compute) of the run; None if there is none, or it cannot be used. `Run.look`
+    reports the error."""
     try:
         handle = run.native()
         return handle if handle is not None and run.has_plan() and isinstance(handle["type"], str) else None
@@ -76,8 +78,8 @@ def _handle(run: Run) -> Handle | None:
 
 
 def _observe(group: Sequence[tuple[Run, Handle]]) -> dict[str, Observation]:
-    """Return the compute's observations of the runs of one scheduler, by run id. The mapping is empty if it cannot be
-    queried for all of them together."""
+    """Return the compute's observations of a group of runs of one scheduler, by run id. The mapping is empty if the
+    scheduler cannot be queried for all of them together."""
     try:
         found = group[0][0].compute.observe([handle for _, handle in group])
     except (WorldsizeError, *PARSE_ERRORS):
@@ -95,7 +97,7 @@ def _summary(runs: Run | RunArray, statuses: Sequence[Status] | None) -> Summary
 
 
 def _bare_summary(paths: RunPaths, now: Status) -> Summary:
-    """Return the summary of a run of which only the state is known."""
+    """Return the Summary of a run of which only the id, the state and the age of its directory are known."""
     try:
         created = os.stat(paths.root).st_mtime
     except OSError:
@@ -104,7 +106,8 @@ def _bare_summary(paths: RunPaths, now: Status) -> Summary:
 
 
 def with_element_summaries(summaries: Sequence[Summary], home: str, environ: Mapping[str, str]) -> Iterator[Summary]:
-    """Yield the summaries, with each array's summary replaced by those of its elements."""
+    """Yield the `summaries` of runs unchanged, and in place of the summary of each array the summaries of its
+    elements."""
     for each in summaries:
         if not each.states:
             yield each
@@ -117,7 +120,7 @@ def with_element_summaries(summaries: Sequence[Summary], home: str, environ: Map
 
 
 def element_summaries(runs: Run | RunArray) -> list[Summary]:
-    """Return the summary of each element of an array, or the one summary of a run."""
+    """Return the Summary of each element of an array, in order, or the one Summary of a run in a list."""
     if isinstance(runs, Run):
         return live_summaries([runs.paths], runs.environ)
     return [

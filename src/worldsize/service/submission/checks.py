@@ -11,8 +11,8 @@ from worldsize.service.submission.plain_script import plain_script
 
 
 def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeFacts) -> Plan:
-    """Return `plan` with the checks that its agents make before they start ranks. It is returned unchanged if they
-    check nothing, or if this installation is without the wing."""
+    """Return `plan` with the checks of the nodes that its agents make before they start ranks. It is returned unchanged
+    if the agents check nothing, or if this installation is without the wing for checks."""
     if not _are_nodes_checked(plan, request, facts):
         return plan
     from worldsize.service.providers import find_provider  # few runs need this module
@@ -25,8 +25,9 @@ def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeF
 
 
 def _are_nodes_checked(plan: Plan, request: SubmissionRequest, facts: ComputeFacts) -> bool:
-    """Return whether the agents check the nodes: as requested, else by default on several real nodes and where GPUs are
-    real."""
+    """Return whether the agents of a run check their nodes before the ranks start: as `request.check` states, else by
+    default on several real nodes and where GPUs are real. False by default for a batch script, a rehearsal, and a
+    compute with `check = false`."""
     if request.check is not None:
         return bool(request.check)
     if plan.batch is not None or plan.rehearsal is not None or request.config.computes[plan.compute].check is False:
@@ -36,8 +37,9 @@ def _are_nodes_checked(plan: Plan, request: SubmissionRequest, facts: ComputeFac
 
 
 def script_notices(request: SubmissionRequest, job: Job, plan: Plan, facts: ComputeFacts) -> list[CheckResult]:
-    """Return the problems of the job's Python script that its text shows. There are none for a single rank, unless
-    torchrun's `--nproc_per_node` starts further ones, nor where checks are switched off."""
+    """Return the problems of the job's Python script that a check of its source text shows, as a list of CheckResult.
+    There are none for a single rank, unless torchrun's `--nproc_per_node` starts further ones, nor where checks are
+    switched off."""
     if (plan.world_size == 1 and "--nproc" not in job.command) or ".py" not in job.command:
         return []
     if request.check is not None or plan.batch is not None:

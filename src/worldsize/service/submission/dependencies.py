@@ -16,9 +16,9 @@ from worldsize.state.records import RunState
 def find_dependencies(
     found: Sequence[RunPaths], environ: Mapping[str, str], any_end: bool = False
 ) -> tuple[RunDependency, ...]:
-    """Return a dependency for each run or array in `found` that has not ended. Those that have already succeeded are
-    left out. Raise UsageError for one that has ended without success, unless `any_end`, and for one that has not been
-    submitted."""
+    """Return a RunDependency for each run or array in `found` that has not ended, for a new run that waits for them.
+    Those that have already succeeded are left out. Raise UsageError for one that has ended without success, unless
+    `any_end`, and for one that has not been submitted."""
     after = [_dependency_on(paths, environ, any_end) for paths in found]
     return tuple(each for each in after if each.roots)
 
@@ -41,7 +41,8 @@ def _dependency_on(paths: RunPaths, environ: Mapping[str, str], any_end: bool) -
 
 
 def check_dependencies(request: SubmissionRequest, planned: PlannedJob) -> None:
-    """Raise UsageError if the run's compute cannot wait for one of the dependencies."""
+    """Raise UsageError if the compute of the planned run cannot wait for one of the runs that the request names with
+    `--after`."""
     kind = request.config.computes[planned.plan.compute].type
     able = "after" in planned.compute.capabilities
     for after in request.after:

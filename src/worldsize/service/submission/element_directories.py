@@ -26,8 +26,8 @@ from worldsize.trust.secrets import mask_tree, mask_values
 def write_elements(
     rendered: Submission, planned: PlannedJob, paths: RunPaths, secrets: Collection[str], progress: Progress
 ) -> list[Submission]:
-    """Write the directory of each element. Return the submission of each one. `secrets` are texts to mask in addition
-    to the secrets of the plans."""
+    """Write the run directory of each element of an array, and return the Submission of each one. `secrets` are texts
+    to mask in addition to the secrets of the plans."""
     submissions: list[Submission] = []
     for number in range(len(planned.elements)):
         progress.step("elements", number, len(planned.elements))
@@ -39,7 +39,7 @@ def write_elements(
 
 
 def element_plan(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
-    """Return the plan of one run of an array, whose directory is `paths`."""
+    """Return the plan of the run number `element` of the planned array, for its run directory `paths`."""
     plan = with_local_variables(plan_in_directory(planned, element, paths))
     assert plan.array is not None
     options = plan.options
@@ -50,7 +50,8 @@ def element_plan(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
 
 
 def write_array(planned: PlannedJob, paths: RunPaths, secrets: Collection[str]) -> None:
-    """Write array.json. An array is complete once this file exists."""
+    """Write the array's file array.json: its id, size and varying input values, with secrets masked. An array is
+    complete once this file exists."""
     plan = planned.plan
     hidden = [*plan_secret_values(plan), *secrets]
     varied = planned.elements if planned.elements[0] else ()
@@ -66,8 +67,8 @@ def write_array(planned: PlannedJob, paths: RunPaths, secrets: Collection[str]) 
 def _write_element(
     submission: Submission, planned: PlannedJob, array: RunPaths, secrets: Collection[str], equal_job: str | None
 ) -> None:
-    """Write the files of one element. `equal_job` is the job.yml of a former element, which is equal if nothing varies;
-    None for the first element."""
+    """Write the files of the run directory of one array element. `equal_job` is the job.yml of a former element, which
+    is equal if nothing varies; None for the first element."""
     plan, paths = submission.plan, submission.paths
     mode = 0o777 & ~plan.umask
     os.mkdir(paths.root, mode)
@@ -93,6 +94,7 @@ def _write_element(
 
 
 def _write(path: str, text: str, mode: int) -> None:
-    """Write a new file. No reader knows its directory yet, so none can see a half-written file."""
+    """Write `text` to a new file `path` of an element. No reader knows the element's directory yet, so none can see a
+    half-written file."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o666), "wb") as file:
         file.write(text.encode("utf-8", "surrogateescape"))

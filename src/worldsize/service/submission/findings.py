@@ -9,13 +9,14 @@ from worldsize.errors import PreflightError
 
 
 def format_notice(notice: CheckResult) -> str:
-    """Return a finding in one line: the place, the problem, and the hint in brackets."""
+    """Return the finding of a preflight check in one line: the place, the problem, and the hint in brackets."""
     text = f"{notice.where}: {notice.what}" if notice.where else notice.what
     return f"{text} ({notice.hint})" if notice.hint else text
 
 
 def problems_error(errors: Sequence[CheckResult]) -> PreflightError:
-    """Return one error that lists all of `errors`, which must not be empty. Its attribute `findings` contains them."""
+    """Return one PreflightError that lists all findings in `errors`, which must not be empty. Its attribute `findings`
+    contains them."""
     first = errors[0]
     problem = PreflightError(first.what, first.where, first.hint)
     if len(errors) > 1:

@@ -29,8 +29,9 @@ _TRAINING_PROGRAM = r"python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|
 
 
 def hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """Return notices about programs whose failure is hidden. There is none for a program that does not look like
-    training, nor where the command handles failures itself."""
+    """Return notices about programs in the job's command whose failure the shell hides, before a pipe or in the
+    background. There is none for a program that does not look like training, nor where the command handles failures
+    itself."""
     if job.argv or job.batch_script is not None or re.search(_HANDLED_BY_COMMAND, job.command):
         return []
     hidden = dict(_hidden_programs(job.command))
@@ -47,7 +48,8 @@ def hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
 
 
 def _hidden_programs(command: str) -> Iterator[tuple[str, str]]:
-    """Yield the sign, | or &, that hides an exit code, with the program, for each program that seems to train."""
+    """Yield the sign, | or &, that hides an exit code, with the name of the program before it, for each program in a
+    shell `command` that seems to train."""
     for pattern, text in _WITHOUT_SIGNS:
         command = re.sub(pattern, text, command)
     if "'" in command or '"' in command:

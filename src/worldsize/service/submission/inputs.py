@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def data_directory(config: Config, compute: str) -> str:
-    """Return the directory for fetched data of this user that the nodes of a compute can read. Raise StorageError if
-    another user could change it."""
+    """Return the directory for this user's downloaded input data that the nodes of a compute can read. Raise
+    StorageError if another user could change it."""
     settings = config.computes[compute]
     return shared_directory(config, settings, settings.data_dir, "data")
 
@@ -29,8 +29,9 @@ def data_directory(config: Config, compute: str) -> str:
 def locate_inputs(
     job: Job, fetched: Mapping[str, FetchedData], settings: ComputeSettings, facts: ComputeFacts
 ) -> tuple[dict[str, str], NodeDiskPlan | None]:
-    """Return the paths, by input name, of inputs that are not read at their own paths, and the plan of what the nodes
-    do for them; None in place of the plan if they do nothing."""
+    """Return the paths, by input name, of data inputs that the ranks do not read at the path in the job (downloaded
+    data, copies on a node's disk), and the plan of what the nodes do for inputs (copy, mount read-only); None in place
+    of the plan if they do nothing."""
     paths: dict[str, str] = {}
     copies: list[InputCopy] = []
     read_only: list[str] = []
@@ -52,13 +53,13 @@ def locate_inputs(
 
 
 def may_copy_inputs(job: Job, settings: ComputeSettings, facts: ComputeFacts) -> bool:
-    """Return whether nodes may copy inputs to their own disks. False if the nodes are this machine, unless a disk is
-    configured for it, and always for a batch script, whose own `srun` starts its ranks."""
+    """Return whether nodes may copy a job's inputs to their own disks. False if the nodes are this machine, unless a
+    disk is configured for it, and always False for a batch script, whose own `srun` starts its ranks."""
     return job.batch_script is None and bool(settings.local_dir or not facts.shared_host)
 
 
 def with_input_paths(job: Job, paths: Mapping[str, str]) -> Job:
-    """Return the job with the paths of these inputs replaced by those at which its ranks find the data."""
+    """Return `job` with the paths of the inputs named in `paths` replaced by those at which its ranks find the data."""
     if not paths:
         return job
     inputs = {
@@ -69,7 +70,8 @@ def with_input_paths(job: Job, paths: Mapping[str, str]) -> Job:
 
 
 def with_hosted_places(job: Job) -> Job:
-    """Return the job with marks in place of the paths of its data and its outputs, which a service decides."""
+    """Return `job` with placeholder marks instead of the paths of its input data and its outputs, for a service that
+    decides these paths itself."""
     return job._replace(
         inputs={
             name: value._replace(path=place_mark("inputs", name)) if isinstance(value, Input) and value.path else value
@@ -80,8 +82,8 @@ def with_hosted_places(job: Job) -> Job:
 
 
 def with_mapped_data(job: Job, config: Config) -> Job:
-    """Return `job` with references to Azure's data replaced as `[azure.data]` maps them. Raise ConfigError if this
-    installation is without the wing."""
+    """Return `job` with references to Azure's data replaced by the paths to which the configuration's `[azure.data]`
+    maps them. Raise ConfigError if this installation is without the wing."""
     if not config.azure.get("data") or not (job.inputs or job.outputs):
         return job
     from worldsize.registry import load_module

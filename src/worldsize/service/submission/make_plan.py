@@ -41,8 +41,9 @@ def make_plan(
     path: tuple[str, ...],
     umask: int | None = None,
 ) -> Plan:
-    """Return the plan of the job on the compute. `umask` is that of the shell that submits. Raise PlanError if the job
-    and the compute do not fit, JobError if an expression names nothing."""
+    """Return the plan of the job's run in the directory `paths` on the compute: its nodes, ranks, command and
+    variables. `path` are directories for the beginning of PATH, and `umask` is that of the shell that submits. Raise
+    PlanError if the job and the compute do not fit, JobError if an expression names nothing."""
     distribution = job.distribution or PlainDistribution()
     arrangement = _arrangement(job, distribution, facts)
     nodes = arrangement.nodes
@@ -96,14 +97,14 @@ def make_plan(
 
 
 def _ranks_umask(job: Job, umask: int | None) -> int | None:
-    """Return the umask of the ranks. It is the user's. With `share: group` it is changed so that the group can read
-    what the ranks make, and only the user can write to it."""
+    """Return the umask of the ranks, which is the user's `umask`. With `share: group` it is changed so that the group
+    can read what the ranks make, and only the user can write to it."""
     return umask & ~0o050 | 0o022 if umask is not None and job.share == "group" else umask
 
 
 def _rehearsal(job: Job) -> Rehearsal | None:
-    """Return how the job is rehearsed; None if it is not. Absolute paths that the job itself names are taken to be
-    visible to all nodes."""
+    """Return the plan's Rehearsal (virtual GPUs, offline, shared paths) of a job with `virtual_gpus`; None for a job
+    that is not rehearsed. Absolute paths that the job itself names are taken to be visible to all nodes."""
     if job.virtual_gpus is None:
         return None
     named = [
@@ -114,7 +115,8 @@ def _rehearsal(job: Job) -> Rehearsal | None:
 
 
 def with_run_directory(plan: Plan, job: Job, paths: RunPaths, mapped: Mapped = ()) -> Plan:
-    """Return `plan` with the run directory `paths`, for a job that differs only in its inputs."""
+    """Return `plan` with the id, command and variables of a run in the directory `paths`, for `job`, which differs from
+    the job of the plan only in its inputs."""
     secrets = {name: plan.environment[name] for name in job.secrets if name in plan.environment}
     environment = {**_environment(job, paths, mapped), **secrets}
     return plan._replace(run_id=paths.run_id, argv=_argv(job, paths, mapped), environment=environment)
@@ -144,8 +146,8 @@ def with_client_paths(job: Job, mapped: Mapped) -> Job:
 
 
 def _arrangement(job: Job, distribution: Distribution, facts: ComputeFacts) -> Arrangement:
-    """Return the arrangement of the distribution. It is changed if the command is a launcher that starts a node's ranks
-    itself, and for autotuning."""
+    """Return the arrangement of the job's nodes and ranks, and their launcher, as its distribution decides them. It is
+    changed if the command is a launcher that starts a node's ranks itself, and for autotuning."""
     arrangement = distribution.arrange(job.resources.instance_count)
     for program, module in _PROGRAMS.items() if job.batch_script is None else ():
         if program in job.command and program_name(program, job.command, job.argv):
@@ -167,8 +169,8 @@ def _conventions(job: Job, arrangement: Arrangement) -> tuple[str, ...]:
 
 
 def _kept_variables(conventions: tuple[str, ...], facts: ComputeFacts) -> tuple[str, ...]:
-    """Return the cluster's own variables that belong to the conventions of the job; all if the job does not select
-    conventions."""
+    """Return the names of the cluster's own environment variables that belong to the conventions of the job and that
+    its ranks keep; all of them if the job does not select conventions."""
     if not conventions or not facts.kept:
         return facts.kept
     wanted = tuple(filter(None, map(convention_prefix, conventions)))
@@ -176,8 +178,8 @@ def _kept_variables(conventions: tuple[str, ...], facts: ComputeFacts) -> tuple[
 
 
 def _argv(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
-    """Return the words of the command with their expressions resolved. The words are unchanged if the job has no inputs
-    and outputs that an expression could name."""
+    """Return the words of the job's command with expressions such as `${{inputs.x}}` replaced by the paths of inputs
+    and outputs. The words are unchanged if the job has no inputs and outputs that an expression could name."""
     if job.batch_script is not None:
         from worldsize.service.submission.batch_script import script_submission
 
@@ -190,8 +192,8 @@ def _argv(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
 
 
 def _environment(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
-    """Return the variables of the ranks. Values that the job sets take precedence over those inherited from a shell; a
-    number of threads that worldsize computes does not."""
+    """Return the environment variables of the ranks: the values of inputs and outputs, and the job's own variables. The
+    latter take precedence. The number of threads is set only if the job sets it."""
     threads = {"OMP_NUM_THREADS": str(job.threads)} if job.threads else {}
     return {**threads, **_values(job, paths, mapped), **_variables(job, paths, mapped)}
 
@@ -206,7 +208,8 @@ def _setup_lines(job: Job, facts: ComputeFacts) -> tuple[str, ...]:
 
 
 def _variables(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
-    """Return the job's own variables, with their expressions resolved."""
+    """Return the job's `environment_variables`, with expressions such as `${{inputs.x}}` resolved, as a mapping of name
+    to text."""
     return {
         name: _resolve_text(job, paths, mapped, text, "environment_variables." + name) if "${{" in text else text
         for name, text in job.environment_variables.items()
@@ -236,8 +239,8 @@ def _is_absent(value: object) -> bool:
 
 
 def _values(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
-    """Return every input's exact value and every output's path, by its name and by its name in capitals, as
-    variables."""
+    """Return environment variables with every input's exact value and every output's path: WORLDSIZE_INPUT_ and
+    WORLDSIZE_OUTPUT_, followed by the name and also by the name in capitals."""
     values: Mapping[str, str] = {
         **{"INPUT_" + name: text for name, text in _inputs(job, mapped).items()},
         **{"OUTPUT_" + name: path for name, path in _outputs(job, paths, mapped).items()},
@@ -247,8 +250,8 @@ def _values(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
 
 
 def _name(job: Job) -> str:
-    """Return a name for the run: that of the script, else of the program. Words are masked before the name is cut,
-    since masking does not recognise a part of a secret."""
+    """Return a name for a job's run that has no name of its own: that of the script in its command, else of the
+    program. Words are masked before the name is cut, since masking does not recognise a part of a secret."""
     words = mask_argv(job.argv) if job.argv else mask_text(job.command).split()
     program = next((word for word in words if not ("=" in word and re.match(r"\w+=", word))), "run")
     script = next((word for word in words if word.endswith((".py", ".sh"))), program)
@@ -256,9 +259,9 @@ def _name(job: Job) -> str:
 
 
 def _threads(job: Job, facts: ComputeFacts, nodes: tuple[NodePlan, ...]) -> int | None:
-    """Return the number of threads of each rank: the job's, else the cores of a shared host divided by the number of
-    all ranks (of other hosts, by the number of ranks on a node). None if the cores are unknown: each node divides its
-    own then."""
+    """Return the number of CPU threads of each rank: the job's `threads`, else the cores of a shared host divided by
+    the number of all ranks (of other hosts, by the number of ranks on a node). None if the cores are unknown: each node
+    divides its own then."""
     if job.threads:
         return job.threads
     if facts.cores_per_node is None:
@@ -269,9 +272,9 @@ def _threads(job: Job, facts: ComputeFacts, nodes: tuple[NodePlan, ...]) -> int 
 
 
 def _bind(job: Job, facts: ComputeFacts) -> str:
-    """Return how ranks are bound to CPUs. They are not bound on a machine that is shared with other runs: two runs
-    would be bound to the same cores, and the kernel balances better. Otherwise the node binds them, since it knows
-    which CPUs it was given."""
+    """Return how ranks are bound to CPUs, "none" or "node". They are not bound on a machine that is shared with other
+    runs: two runs would be bound to the same cores, and the kernel balances better. Otherwise the node binds them,
+    since it knows which CPUs it was given."""
     return "none" if job.bind == "none" or facts.shared_host else "node"
 
 

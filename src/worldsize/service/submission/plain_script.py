@@ -17,8 +17,9 @@ _PLAIN_PUNCTUATION = " -_./=,:+%@"
 
 
 def plain_script(code_dir: str, argv: Sequence[str]) -> str:
-    """Return the script of a command `python SCRIPT …` if it is a file of the code and imports only the standard
-    library, so that it needs no checks and has no imports to preload. "" for any other command, and in doubt."""
+    """Return the path of the script of a command `python SCRIPT …` if it is a file in the code directory and imports
+    only the standard library, so that it needs no checks and has no imports to preload. "" for any other command, and
+    in doubt."""
     argv = _words(argv)
     if len(argv) < 2 or os.path.basename(argv[0]).rstrip("0123456789.") != "python" or not argv[1].endswith(".py"):
         return ""
@@ -35,15 +36,16 @@ def plain_script(code_dir: str, argv: Sequence[str]) -> str:
 
 
 def _words(argv: Sequence[str]) -> Sequence[str]:
-    """Return the words of a command. A plain line for `bash -c` is split into its words."""
+    """Return the words of a command `argv`. If it is `bash -c LINE` with a line that every shell splits alike, return
+    the words of the line."""
     line = argv[2] if len(argv) == 3 and tuple(argv[:2]) == ("bash", "-c") else ""
     is_plain = all(each in _PLAIN_PUNCTUATION or (each.isascii() and each.isalnum()) for each in line)
     return line.split() if line and is_plain else argv
 
 
 def _import_names(source: str) -> Iterator[str]:
-    """Yield the top-level module of each import. Raise ValueError if a line contains "import" and is not a simple
-    import."""
+    """Yield the name of the top-level module of each import in a Python source. Raise ValueError if a line contains
+    "import" and is not a simple import."""
     for line in source.splitlines():
         if "import" not in line:
             continue

@@ -20,26 +20,29 @@ from worldsize.trust.secrets import mask_tree, mask_values
 
 
 def labels_of(job: Job) -> dict[str, Any]:
-    """Return the labels that `job` sets, for its plan, with secrets in them masked."""
+    """Return the labels of the job for its plan, which are experiment_name, description and tags as far as they are
+    set, with secrets in them masked."""
     said = {"experiment_name": job.experiment_name, "description": job.description, "tags": dict(job.tags)}
     return {name: mask_tree(value, sparing=True) for name, value in said.items() if value}
 
 
 def service_plans(job: Job) -> Mapping[str, Mapping[str, Any]]:
-    """Return the plans of the services that the first node starts, by name. The mapping is empty if this installation
-    is without the wing."""
+    """Return the plans of the services (`services` of the job) that the run's first node starts, as a mapping of name
+    to plan. The mapping is empty if this installation is without the wing."""
     wing = find_module("wings.services.job") if job.services else None
     return wing.service_plans(job) if wing is not None else {}
 
 
 def service_notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """Return notices about services that do not start; none if this installation is without the wing."""
+    """Return notices about services of the job that its run does not start, as a list of CheckResult; none if this
+    installation is without the wing."""
     wing = find_module("wings.services.job") if job.services else None
     return list(wing.notices(job, origins)) if wing is not None else []
 
 
 def with_secrets(plan: Plan, job: Job, environ: Mapping[str, str]) -> Plan:
-    """Return `plan` with the variables that are secrets, and with secrets masked in its name and labels."""
+    """Return `plan` with the values of the job's secret variables, read from `environ`, in the environment of its
+    ranks, and with secrets masked in its name and labels."""
     if closed := rank_only_variables(job):
         plan = plan._replace(environment={**plan.environment, **named_secrets(job, environ)}, secrets=closed)
     values = plan_secret_values(plan)
@@ -47,17 +50,17 @@ def with_secrets(plan: Plan, job: Job, environ: Mapping[str, str]) -> Plan:
 
 
 def with_metrics(plan: Plan, config: Config) -> Plan:
-    """Return `plan` with metrics enabled, unless its compute has `metrics = false` or this installation is without the
-    wing. Metrics are also disabled for a batch script, which has its own environment, and for a rehearsal, which
-    measures nothing."""
+    """Return `plan` with sampling of metrics by its agents enabled, unless its compute has `metrics = false` or this
+    installation is without the wing. Metrics are also disabled for a batch script, which has its own environment, and
+    for a rehearsal, which measures nothing."""
     if config.computes[plan.compute].metrics is False or plan.batch is not None or plan.rehearsal is not None:
         return plan
     return plan._replace(metrics=os.path.isfile(source_file("wings", "metrics", "agent", "sampler.py")))
 
 
 def with_notify(plan: Plan, job: Job, configured: str) -> Plan:
-    """Return `plan` with the command that is executed to notify of the run. Raise ConfigError if there is such a
-    command and this installation is without the wing."""
+    """Return `plan` with the command that is executed to notify of the run: the job's `notify`, else the value
+    `configured`. Raise ConfigError if there is such a command and this installation is without the wing."""
     command = (configured if job.notify is None else job.notify).strip()
     if command:
         from worldsize.service.providers import provider
@@ -67,8 +70,9 @@ def with_notify(plan: Plan, job: Job, configured: str) -> Plan:
 
 
 def with_start(plan: Plan, job: Job, facts: ComputeFacts, configured: tuple[str, ...], image: str | None) -> Plan:
-    """Return `plan` with the way in which its ranks start. `configured` is the value of `preload` for a job that sets
-    none."""
+    """Return `plan` with the way in which its ranks start: each as a new Python, or warm, forked from a process with
+    preloaded modules. `configured` is the value of `preload` for a job that sets none. `image` is the container image
+    of the run, or None."""
     if max(len(node.ranks) for node in plan.nodes) < 2:
         return plan._replace(start=RankStart(reason="each node has one rank"))
     if not facts.agents:

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 def plan_job(request: SubmissionRequest, created: float, former: PlannedJob | None = None) -> PlannedJob:
-    """Return the job as planned in a directory that does not exist yet, with notices about it. Writes nothing.
-    `plan_at` makes the plan for a real directory. Raise PreflightError with all problems at once; UsageError or
-    PlanError if the job cannot be planned.
+    """Return the planned job (plan, compute, facts, notices) for a run directory that does not exist yet, after
+    checking it. Writes nothing. `plan_at` makes the plan for a real directory. Raise PreflightError with all problems
+    at once; UsageError or PlanError if the job cannot be planned.
 
     `former` is the result of an earlier call, before something was fetched or built. If it is set, the compute is not
     queried again, and nothing is checked.
@@ -113,8 +113,8 @@ def _refuse(errors: list[CheckResult]) -> NoReturn:
 
 
 def _search(job: Job) -> Any:
-    """Return the Search of a job whose runs are trials; None for other jobs. Raise ConfigError if this installation is
-    without the wing."""
+    """Return the Search of a job whose runs are trials of a hyperparameter search or of autotuning; None for other
+    jobs. Raise ConfigError if this installation is without the wing."""
     if not has_search(job):
         return None
     from worldsize.service.providers import provider
@@ -125,7 +125,8 @@ def _search(job: Job) -> Any:
 def _with_provisions(
     plan: Plan, request: SubmissionRequest, job: Job, local: NodeDiskPlan | None, facts: ComputeFacts
 ) -> Plan:
-    """Return `plan` with what its nodes do for their inputs, and with the variables for staged files."""
+    """Return `plan` with what its nodes do for their inputs (`local`), and with the environment variables by which
+    ranks find staged files and know that they are offline."""
     if local is not None:
         plan = plan._replace(local=local._replace(archive=plan.local.archive if plan.local else None))
     offline = _is_offline(request, job, plan.compute)
@@ -149,7 +150,8 @@ def _require_providers(job: Job, plan: Plan) -> None:
 
 
 def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) -> PlannedJob:
-    """Return the planned job with the directory `paths` of a run, or of an array."""
+    """Return the planned job with the plan for the real directory `paths` of a run, or of an array, whose first element
+    is then planned."""
     plan, first = planned.plan, paths
     if plan.array is not None:
         first = _first_element(paths)
@@ -173,19 +175,20 @@ def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) ->
 
 
 def _first_element(paths: RunPaths) -> RunPaths:
-    """Return the paths of the first run of the array in `paths`."""
+    """Return the paths of the run directory of element 0 of the array whose directory is `paths`."""
     from worldsize.plan.array import element_root
 
     return RunPaths(element_root(paths.root, 0))
 
 
 def _not_checked(finding: CheckResult) -> CheckResult:
-    """Return the finding as a notice that it was not checked here, for a dry run, which needs no cluster."""
+    """Return the finding of a preflight check as a notice that it was not checked here, for a dry run, which needs no
+    cluster."""
     return finding._replace(level="notice", what=f"not checked here: {finding.what}")
 
 
 def planned_element_job(planned: PlannedJob, element: int) -> Job:
-    """Return the job of one element of the array, with its own input values."""
+    """Return the job of the run number `element` of a planned array, with that run's own input values."""
     values = {} if "search" in planned.plan.options else planned.elements[element]
     return planned.job._replace(inputs={**planned.job.inputs, **values}) if values else planned.job
 
@@ -203,7 +206,8 @@ def secrets_of_elements(planned: PlannedJob) -> list[str]:
 
 
 def plan_in_directory(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
-    """Return the plan of an `element` of an array, or of a single run, with the paths of its directory `paths`."""
+    """Return the plan of run number `element` of an array, or of a single run, with the command and variables for the
+    run directory `paths`."""
     job = planned_element_job(planned, element)
     if planned.facts.hosted:
         from worldsize.service.submission.inputs import with_hosted_places
@@ -217,8 +221,9 @@ def plan_in_directory(planned: PlannedJob, element: int, paths: RunPaths) -> Pla
 
 
 def _named_paths(planned: PlannedJob, paths: RunPaths) -> tuple[str, ...]:
-    """Return the paths that nodes check: those that are loaded in any case, and those that the runs name, all of which
-    have the same script. Paths that contain secrets are left out."""
+    """Return the file paths that nodes check for visibility before they start ranks: those that are loaded in any case,
+    and those that the runs of the planned job name, all of which have the same script. Paths that contain secrets are
+    left out."""
     from worldsize.service.environments.loaded_paths import paths_named_in_plan, without_secrets
 
     named = dict.fromkeys(planned.loaded or ())
@@ -228,8 +233,8 @@ def _named_paths(planned: PlannedJob, paths: RunPaths) -> tuple[str, ...]:
 
 
 def _as_array(planned: PlannedJob, at_once: int | None) -> PlannedJob:
-    """Return the planned job as the first of several runs, of which at most `at_once` run at the same time. A notice is
-    added if the compute starts all of them at once."""
+    """Return the planned job as the first run of an array, of which at most `at_once` runs execute at the same time. A
+    notice is added if the compute starts all of them at once."""
     number, plan, facts = len(planned.elements), planned.plan, planned.facts
     at_once = at_once or _element_limit(plan, facts)
     notices = planned.notices
@@ -253,16 +258,16 @@ def _as_array(planned: PlannedJob, at_once: int | None) -> PlannedJob:
 
 
 def _element_limit(plan: Plan, facts: ComputeFacts) -> int | None:
-    """Return how many elements may run at once on a machine without a scheduler: as its cores allow, and one if it has
-    GPUs. None for nodes with a scheduler, and if the number of cores is unknown."""
+    """Return how many elements of an array may run at once on a machine without a scheduler: as its cores allow, and
+    one if it has GPUs. None for nodes with a scheduler, and if the number of cores is unknown."""
     if not facts.shared_host or facts.cores_per_node is None:
         return None
     return 1 if plan.gpus else max(1, facts.cores_per_node // plan.world_size)
 
 
 def _ask_compute(request: SubmissionRequest, job: Job) -> tuple[str, Job, Compute, ComputeFacts]:
-    """Return the compute's name, the job with the compute's settings and this machine's paths, the compute, and its
-    facts. Raise PlanError if the job has virtual GPUs and the compute is not local."""
+    """Choose and open the compute of a job. Return its name, the job with the compute's settings and this machine's
+    paths, the compute, and its facts. Raise PlanError if the job has virtual GPUs and the compute is not local."""
     name = choose_compute(request.config, request.compute, job.compute)
     settings = request.config.computes[name]
     note_decision(f"compute: {name}, of type {settings.type}")
@@ -305,7 +310,7 @@ def _is_offline(request: SubmissionRequest, job: Job, compute: str) -> bool:
 
 
 def has_data_inputs(job: Job) -> bool:
-    """Return whether an input is more than a plain value."""
+    """Return whether an input of the job is more than a plain value, such as data with a path."""
     return any(isinstance(value, tuple) for value in job.inputs.values())
 
 
@@ -328,8 +333,8 @@ def _with_grace(job: Job, configured: float | None) -> Job:
 
 
 def _python_path(request: SubmissionRequest, compute: str, facts: ComputeFacts) -> tuple[str, ...]:
-    """Return the directories on PATH that decide which program `python` is. On nodes that share only a directory with
-    this machine, it is the directory of the configured interpreter alone."""
+    """Return the directories at the beginning of PATH that decide which program `python` is for the ranks. On nodes
+    that share only a directory with this machine, it is the directory of the configured interpreter alone."""
     if not facts.mapped:
         return python_path(request.config, compute, request.environ, request.job.batch_script is not None)
     directory = os.path.dirname(facts.python)

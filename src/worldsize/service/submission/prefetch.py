@@ -19,9 +19,9 @@ def provide(
     progress: Progress,
     start: Callable[[SubmissionRequest, Progress], RunPaths],
 ) -> tuple[SubmissionRequest, PlannedJob]:
-    """Build and fetch what the job needs. Return the request and the plan that use it. The job is planned again if
-    anything was built or fetched. `start` starts runs that build. Raise UsageError or WorldsizeError if something is
-    not available."""
+    """Build the job's environment, and fetch its data and staged files, before its run is created. Return the request
+    and the planned job that use them; the job is planned again if anything was built or fetched. `start` starts runs
+    that build. Raise UsageError or WorldsizeError if something is not available."""
     if planned.facts.hosted:
         return request, planned
     built = planned.environment is not None and not planned.environment.ready
@@ -36,7 +36,8 @@ def provide(
 
 
 def _needed(dry: PlannedJob) -> Iterator[str]:
-    """Yield the kinds of the providers that have to fetch something, in order."""
+    """Yield the kinds of the providers ("inputs", "staging", "packs", "images") that have to fetch something for the
+    planned job, in order."""
     if any(is_remote(value.path or "") or value.sha256 for _, value in data_inputs(dry.job)):
         yield "inputs"
     if dry.job.stage:

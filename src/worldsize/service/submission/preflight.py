@@ -20,7 +20,8 @@ _INTERPRETERS = ("python", "python3", "bash", "sh")
 
 
 def preflight(job: Job, plan: Plan, compute: Compute, origins: KeyOrigins, facts: ComputeFacts) -> list[CheckResult]:
-    """Return all findings at once, errors first. `facts` are the compute's."""
+    """Return all problems of a job that can be found before its run is created, as a list of CheckResult, errors first.
+    `facts` are those of the compute."""
     found = [
         *_code(job, origins),
         *_includes(job, origins),
@@ -54,7 +55,8 @@ def _inputs(job: Job, origins: KeyOrigins, facts: ComputeFacts) -> list[CheckRes
 
 
 def offline_findings(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """Return the problems that the job would have because the nodes reach no network."""
+    """Return the problems that the job would have because its nodes reach no network, as a list of CheckResult; none if
+    this installation is without the wing for checks."""
     from worldsize.service.providers import find_provider
 
     checks = find_provider("checks")
@@ -73,8 +75,8 @@ def _with_origin(result: CheckResult, job: Job, origins: KeyOrigins) -> CheckRes
 
 
 def script_of_command(job: Job) -> str | None:
-    """Return the script that the first words of the command name, relative to the code: `python -u train.py …` gives
-    train.py. None if there is no such script."""
+    """Return the script file that the first words of the job's command name, relative to the code: `python -u train.py
+    …` gives train.py. None if there is no such script."""
     words = list(job.argv)
     if not words:
         try:
@@ -149,8 +151,8 @@ def _script(job: Job, origins: KeyOrigins, mapped: tuple[tuple[str, str], ...]) 
 
 
 def _outside(job: Job, script: str, origins: KeyOrigins) -> list[CheckResult]:
-    """Return the error for a script that exists, but outside the code directory. A run has a snapshot of the code
-    only."""
+    """Return the error, as a list, for the command's `script` if it exists outside the job's code directory; an empty
+    list otherwise. A run has a snapshot of the code directory only."""
     if os.path.isabs(script) or not job.code or not os.path.normpath(script).startswith(os.pardir + os.sep):
         return []
     path = os.path.normpath(os.path.join(job.code, script))
@@ -166,7 +168,8 @@ def _outside(job: Job, script: str, origins: KeyOrigins) -> list[CheckResult]:
 
 
 def _environment_files(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """Return an error for each missing local file that a mapping for Azure's `environment` names."""
+    """Return an error for each missing local file that the job's `environment` names in the form of a mapping for Azure
+    (`conda_file`, `build`)."""
     environment = job.environment
     named: dict[str, object] = {}
     if environment and not isinstance(environment, str):
@@ -200,8 +203,8 @@ def _hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
 
 
 def azure_notices(request: SubmissionRequest, job: Job) -> list[CheckResult]:
-    """Return notices about settings that only Azure's service may honour, and about the meaning of its names here; none
-    if this installation is without the wing."""
+    """Return notices about settings of the job that only Azure's service may honour, and about the meaning of Azure's
+    names here; none if this installation is without the wing."""
     keys = (job.properties, job.queue_settings, job.identity, job.parent_job_name, job.outputs)
     if not any((*keys, *job.resources[1:])) and not (job.compute or "").startswith("azureml:"):
         return []

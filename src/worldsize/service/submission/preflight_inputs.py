@@ -19,8 +19,8 @@ _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 
 
 def check_inputs(job: Job, origins: KeyOrigins, hosted: bool = False) -> list[CheckResult]:
-    """Return the problems of the job's inputs. With `hosted`, a service reads remote inputs and places local ones, so
-    that only local paths are checked."""
+    """Return the problems of the job's data inputs (missing files, types, modes, checksums), as a list of CheckResult.
+    With `hosted`, a service reads remote inputs and places local ones, so that only local paths are checked."""
     found: list[CheckResult] = []
     for name, value in job.inputs.items():
         if not isinstance(value, Input) or value.path is None:
@@ -39,7 +39,8 @@ def check_inputs(job: Job, origins: KeyOrigins, hosted: bool = False) -> list[Ch
 
 
 def _check_kept(name: str, path: str, origins: KeyOrigins) -> Iterator[CheckResult]:
-    """Yield an error if the input is an output of a former run that a service keeps and that has not been fetched."""
+    """Yield an error if the input's `path` is an output of a former run that a service keeps and that has not been
+    fetched to this machine."""
     if f"{os.sep}outputs" not in path:
         return
     from worldsize.service.runs.kept_outputs import is_fetched, run_that_keeps
@@ -81,9 +82,9 @@ def _check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> li
 
 
 def type_mismatch(name: str, what: str, hint: str, origins: KeyOrigins) -> list[CheckResult]:
-    """Return the finding for an input whose type does not match its data. An input without a type is a uri_folder, so
-    there is no finding if the job file does not set the type, and a notice if it cannot be known whether the type was
-    set."""
+    """Return the finding, in a list, for the input `name` whose type does not match its data. An input without a type
+    is a uri_folder, so there is no finding if the job file does not set the type, and a notice if it cannot be known
+    whether the type was set."""
     key = f"inputs.{name}.type"
     if origins.lines and not origins.is_set(key):
         return []
@@ -92,7 +93,8 @@ def type_mismatch(name: str, what: str, hint: str, origins: KeyOrigins) -> list[
 
 
 def _check_fetched(name: str, value: Input, origins: KeyOrigins) -> Iterator[CheckResult]:
-    """Yield findings about the checksum and the size limit of an input that is fetched."""
+    """Yield findings about `sha256` (the checksum) and `max_size` (the size limit) of an input: values that are not
+    valid or have no effect."""
     at = origins.of(f"inputs.{name}.sha256")
     if value.sha256 is not None and not _SHA256.fullmatch(value.sha256):
         yield CheckResult("error", "is not a checksum of 64 hexadecimal digits", at, "sha256sum FILE prints it")

@@ -61,8 +61,9 @@ PROGRAMS = "inrank/bin"
 
 
 def packages_of(job: Job) -> tuple[str, ...]:
-    """Return the packages that the job requests, in the order in which they change torch, and the package that every
-    run has. Raise ConfigError if one is requested and this installation is without it."""
+    """Return the names of the rank packages (modules that are loaded with torch) that the job requests, in the order in
+    which they change torch, followed by the package that every run has. Raise ConfigError if one is requested and this
+    installation is without it."""
     asked = {"virtual_gpu": job.virtual_gpus, "data_parallel": job.data_parallel}
     found = tuple(name for name, value in asked.items() if value is not None)
     for name in found:
@@ -72,7 +73,8 @@ def packages_of(job: Job) -> tuple[str, ...]:
 
 
 def packages_in(plan: Plan) -> tuple[str, ...]:
-    """Return the packages that a run of the plan has."""
+    """Return the names of the rank packages that a run of the plan has: those of the plan and, for a warm start, the
+    package of the process that ranks are forked from."""
     return (*plan.inrank, _FORKS) if plan.start.modules else plan.inrank
 
 
@@ -85,8 +87,8 @@ def _folder(package: str) -> str:
 
 
 def rank_modules(packages: tuple[str, ...]) -> Mapping[str, str]:
-    """Return the source files of the modules that ranks find in their run directory, by their paths there: the
-    exception hook, and the modules of the packages."""
+    """Return the source files of the modules that ranks find in their run directory, as a mapping of their path there
+    to the path of the source: the exception hook, and the modules of the `packages`."""
     found = {HOOK: source_file(*HOOK.split("/"))}
     if set(packages) - {_STACKS, _FORKS}:  # the hook loads these two without the loader
         found[f"{_PACKAGES_DIRECTORY}/{_LOADER}"] = source_file("inrank", _LOADER)
@@ -100,8 +102,8 @@ def rank_modules(packages: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def write_packages(packages: tuple[str, ...], paths: RunPaths, cache: str) -> None:
-    """Write each of `rank_modules` with its bytecode, since compiling them would cost each rank more than reading, and
-    the packages' programs. Raise OSError if that fails."""
+    """Write the modules of `rank_modules` into the run directory, each with its bytecode from `cache`, since compiling
+    them would cost each rank more than reading, and the programs of the packages. Raise OSError if that fails."""
     from worldsize.snapshot.agent_bundle import ensure_bytecode
 
     for name, source in rank_modules(packages).items():
@@ -121,9 +123,9 @@ def write_packages(packages: tuple[str, ...], paths: RunPaths, cache: str) -> No
 
 
 def write_mlflow_plugin(plan: Plan, paths: RunPaths, cache: str) -> None:
-    """Write the entry points by which MLflow in the ranks stores its runs in this run, as links to files in `cache`.
-    They name modules of agent.pyz. Without them MLflow uses its own file store. Nothing is written if the plan has no
-    metrics, or the user sets another store. Raise OSError if that fails."""
+    """Write, into the run directory, the entry points by which MLflow in the ranks stores its runs in this run, as
+    links to files in `cache`. They name modules of agent.pyz. Without them MLflow uses its own file store. Nothing is
+    written if the plan has no metrics, or the user sets another store. Raise OSError if that fails."""
     if not plan.metrics or MLFLOW_URI in plan.environment:
         return
     folder = os.path.join(paths.root, _MLFLOW_PLUGIN)
@@ -144,8 +146,8 @@ def _programs(packages: tuple[str, ...]) -> Iterator[str]:
 
 
 def with_programs(plan: Plan, job: Job, former: RunPaths, paths: RunPaths) -> Plan:
-    """Return the `plan` of a rehearsal with the programs in `paths` first on PATH, and without those in `former`. The
-    job's own lines of setup come later, and may place others first."""
+    """Return the `plan` of a rehearsal with the directory of rank programs in the run directory `paths` first on PATH,
+    and without the one in `former`. The job's own lines of setup come later, and may place others first."""
     old, new = (os.path.join(each.root, PROGRAMS) for each in (former, paths))
     if not plan.setup:
         return plan._replace(path=(new, *(each for each in plan.path if each != old)))

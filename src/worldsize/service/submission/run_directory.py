@@ -34,8 +34,8 @@ _ENTER = stat.S_IRGRP | stat.S_IXGRP
 def write_run_directory(
     request: SubmissionRequest, job: Job, plan: Plan, paths: RunPaths, progress: Progress
 ) -> str | None:
-    """Write the files that the ranks need: the code, the directories for the outputs, the hook, the agent. Return the
-    digest of the code; None if there is no code."""
+    """Write the files that the ranks need into the run directory: the code, the directories for the outputs, the hook,
+    the agent. Return the digest of the code's snapshot; None if there is no code."""
     from worldsize.snapshot.agent_bundle import ensure_agent_bundle
     from worldsize.snapshot.git import start_git_diff
 
@@ -69,8 +69,9 @@ def write_record(
     also: Collection[str] = (),
     notices: Iterable[Notice] = (),
 ) -> None:
-    """Write the run's record, with secrets masked. `also` are texts that are secrets in addition to those of the plan.
-    `notices` are the notices that were shown while the run was prepared."""
+    """Write the run's record, which states how and from what it was made (job, command, code digest, environment), with
+    secrets masked. `also` are texts that are secrets in addition to those of the plan. `notices` are the notices that
+    were shown while the run was prepared."""
     from worldsize.jobspec.dump import job_tree
     from worldsize.plan.secrets_file import plan_secret_values
     from worldsize.snapshot.run_record import make_record
@@ -123,7 +124,8 @@ def ranks_python(plan: Plan, environ: Mapping[str, str]) -> str | None:
 
 
 def write_launchers(plan: Plan, paths: RunPaths) -> None:
-    """Write the launchers of other packages into the run, from where nodes load them. Raise PlanError, OSError."""
+    """Write the source files of launchers from other packages, if the plan uses any, into the run directory, from where
+    nodes load them. Raise PlanError, OSError."""
     for name, source in _launcher_files(plan).items():
         write_bytes(os.path.join(paths.root, name), source)
 
@@ -138,7 +140,8 @@ def _launcher_files(plan: Plan) -> Mapping[str, bytes]:
 
 
 def write_dependencies(request: SubmissionRequest, paths: RunPaths, mapped: Mapped) -> None:
-    """Write a file with the runs that the run waits for, with the directories as the nodes name them."""
+    """Write a JSON file into the run directory that lists the runs that the run waits for, with their directories as
+    the nodes name them."""
     from worldsize.plan.array import after_file
 
     rows = [
@@ -149,8 +152,8 @@ def write_dependencies(request: SubmissionRequest, paths: RunPaths, mapped: Mapp
 
 
 def _share_with_group(paths: RunPaths, progress: Progress) -> None:
-    """Allow the group to enter the run's directories, so that it can read what is written there from now on. Show a
-    notice if a directory above keeps the group out."""
+    """Allow the group to enter the directories of the run, so that it can read the files that are written there from
+    now on. Show a notice if a directory above keeps the group out."""
     for path in (paths.root, *paths.directories()):
         if os.path.isdir(path):
             _allow(path, _ENTER)
@@ -163,8 +166,8 @@ def _share_with_group(paths: RunPaths, progress: Progress) -> None:
 
 
 def _own_directories(config: Config) -> list[str]:
-    """Return the configured directories for runs, environments and data of all computes. None of them is code, and a
-    group that may read a run's code may not read them."""
+    """Return the configured directories for runs, environments and data of all computes, which a snapshot of code
+    excludes. None of them is code, and a group that may read a run's code may not read them."""
     named = [config.envs_dir]
     for each in config.computes.values():
         named += [each.runs_dir, each.envs_dir, each.data_dir]
@@ -179,8 +182,8 @@ def holds_everything(code: str, environ: Mapping[str, str]) -> bool:
 
 
 def _snapshot_code(request: SubmissionRequest, job: Job, paths: RunPaths, progress: Progress) -> str | None:
-    """Take a snapshot of the code into the run. Return its digest; None if there is no code. Raise JobError if the
-    snapshot leaves out the script of the command."""
+    """Copy the job's code into the run directory as a snapshot. Return its digest; None if there is no code. Raise
+    JobError if the snapshot leaves out the script of the command."""
     if job.code is None and not job.additional_includes:
         return None
     from worldsize.snapshot.snapshot import take_snapshot
@@ -214,8 +217,8 @@ def _snapshot_code(request: SubmissionRequest, job: Job, paths: RunPaths, progre
 
 
 def left_out_error(code: str, script: str) -> JobError:
-    """Return the error for a script that is in the code but not in its snapshot. It names the ignore files that may
-    exclude the script, or states that the script is in a directory that is never code."""
+    """Return the JobError for a `script` that is in the directory `code` but not in its snapshot. The error names the
+    ignore files that may exclude the script, or states that the script is in a directory that is never code."""
     from worldsize.snapshot.ignore_rules import AML, GIT
 
     folders = [os.path.dirname(os.path.normpath(script))]
@@ -234,8 +237,8 @@ def left_out_error(code: str, script: str) -> JobError:
 
 
 def _make_output(path: str, kind: str, outputs: str) -> None:
-    """Make the directory of an output. A directory below the run's `outputs` gets the mode of that one. Any other is
-    made as the user's own `mkdir` would make it."""
+    """Make the directory of a job's output at `path`, or for a uri_file the directory that contains it. A directory
+    below the run's `outputs` gets the mode of `outputs`. Any other is made as the user's own `mkdir` would make it."""
     directory = os.path.dirname(path) if kind == "uri_file" else path
     if os.path.commonpath((directory, outputs)) != outputs:
         os.makedirs(directory, exist_ok=True)
@@ -245,7 +248,8 @@ def _make_output(path: str, kind: str, outputs: str) -> None:
 
 
 def embedded_files(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
-    """Return the files that are embedded in a submission, by their names in the run directory."""
+    """Return the files of a run directory that are embedded in the submitted script, as a mapping of name in the run
+    directory to content: job.yml, plan.json, the agent and the modules for the ranks."""
     from worldsize.service.secrets import masked_job_text, split_secrets
     from worldsize.snapshot.agent_bundle import ensure_agent_bundle
 
@@ -265,7 +269,7 @@ def embedded_files(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
 
 
 def share_code(paths: RunPaths) -> None:
-    """Allow the group to read the snapshot."""
+    """Allow the group to read all files of the run's snapshot of the code, and to enter its directories."""
     for directory, names, files in os.walk(paths.code):
         for name in names:
             path = os.path.join(directory, name)
@@ -279,7 +283,8 @@ def share_code(paths: RunPaths) -> None:
 
 
 def closed_parent(paths: RunPaths) -> str | None:
-    """Return the uppermost directory above the run that the group cannot enter; None if there is none."""
+    """Return the uppermost directory above the run directory that the user's group cannot enter; None if there is
+    none."""
     closed = None
     path = os.path.dirname(paths.root)
     while path != os.path.dirname(path):

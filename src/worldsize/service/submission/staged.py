@@ -15,8 +15,8 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFL
 def with_staging_variables(
     plan: Plan, staged: StagingDirectory | None, settings: ComputeSettings, mapped: Mapped
 ) -> Plan:
-    """Return `plan` with the variables by which libraries find staged files and, where nodes are offline, do not try to
-    download. Variables that the job itself sets take precedence."""
+    """Return `plan` with the environment variables by which libraries find staged files and, where nodes are offline,
+    do not try to download. Variables that the job itself sets take precedence."""
     known = staged.variables if staged else {}
     own = {
         **(OFFLINE if settings.offline else {}),

@@ -45,12 +45,12 @@ TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 def start(
     request: SubmissionRequest, progress: Progress, submitting: Callable[[RunPaths], None] = lambda _: None
 ) -> RunPaths:
-    """Create the run or the array of runs of a job, snapshot its code, write its files and submit it. Return its
-    directory once the compute has accepted it.
+    """Create the run or the array of runs of a job, snapshot its code, write its files and submit it. Return the paths
+    of its directory once the compute has accepted it.
 
     An error or interruption before the submission leaves nothing behind. If the compute rejects the run, its directory
-    remains, with the state FAILED. `submitting` is called when all files are complete, right before the submission.
-    From then on, the way to end it is `cancel` of the run or the array, and not an exception.
+    remains, with the state FAILED. `submitting` is called with the paths when all files are complete, right before the
+    submission. From then on, the way to end it is `cancel` of the run or the array, and not an exception.
     """
     before, progress.notices = progress.notices, ()  # a run that builds an environment has its own record
     try:
@@ -108,8 +108,8 @@ def _fill_or_discard(
     submitting: Callable[[RunPaths], None],
     former_mask: set[int | signal.Signals],
 ) -> list[Submission]:
-    """Write the run's directory, and discard the run if that fails or is interrupted. Return the submissions. An
-    OSError is raised as StorageError.
+    """Write the run's directory, call `submitting`, and return the submissions for the compute. Discard the directory
+    if that fails or is interrupted. An OSError is raised as StorageError.
 
     During the call, signals of a terminal are delivered as before, with the signal mask `former_mask`. Before the call
     they are blocked until the directory can be discarded; after it, until the run's processes are known and have left
@@ -139,7 +139,8 @@ def refuse_array_rehearsal(job: Job) -> None:
 
 
 def _shared_outputs(planned: PlannedJob) -> list[str]:
-    """Return notices about the outputs of an array to which every element writes; none for a single run."""
+    """Return notices, as texts, about the outputs of an array to whose one path every element writes; none for a single
+    run."""
     return [
         f"outputs.{name}.path: every element writes to {output.path}"
         for name, output in planned.job.outputs.items()
@@ -148,8 +149,8 @@ def _shared_outputs(planned: PlannedJob) -> list[str]:
 
 
 def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, progress: Progress) -> list[Submission]:
-    """Write the whole directory: what its runs have in common, then the plan and the secrets of each. Return the
-    submissions."""
+    """Write all files of the directory of a planned run or array: first the files that its runs have in common, then
+    the plan and the secrets of each run. Return one Submission per run."""
     job, plan, secrets = _whole_job(request, planned), planned.plan, secrets_of_elements(planned)
     digest = write_run_directory(request, job, plan, paths, progress)
     write_launchers(plan, paths)
@@ -178,7 +179,8 @@ def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, prog
 
 
 def _whole_job(request: SubmissionRequest, planned: PlannedJob) -> Job:
-    """Return the job of all runs of the submission: for an array, with its varying inputs and its size."""
+    """Return the job that describes the whole submission: for an array, with its varying inputs and its size; for a
+    single run, the planned job."""
     if not planned.is_array:
         return planned.job
     asked = request.job
@@ -194,8 +196,9 @@ def _write_plan(submission: Submission) -> None:
 
 
 def _submit(compute: Compute, submissions: Sequence[Submission], home: str, paths: RunPaths) -> None:
-    """Submit the runs, or conclude them as cancelled. A process that cancels meanwhile writes cancel.json, then looks
-    for the handles. A submission writes the handles, then looks for cancel.json."""
+    """Submit the runs to the compute and write their handles. If cancel.json exists, record them as cancelled instead;
+    if the compute rejects them, as failed. A process that cancels meanwhile writes cancel.json, then looks for the
+    handles. A submission writes the handles, then looks for cancel.json."""
     if os.path.exists(paths.cancel):
         from worldsize.state.run_state import RUN_CANCELLED_CODE
 

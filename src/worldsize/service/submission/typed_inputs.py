@@ -9,5 +9,6 @@ from worldsize.service.request import KeyOrigins
 
 
 def input_findings(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """Return an error for each input that has no value, or a value that is not allowed."""
+    """Return an error, as a CheckResult, for each typed input of the job that has no value, or a value that is not
+    allowed."""
     return [CheckResult("error", what, origins.of(key), hint) for key, what, hint in input_problems(job)]

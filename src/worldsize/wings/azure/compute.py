@@ -111,12 +111,13 @@ class AzureCompute:
         return look(client, handle)
 
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
-        """Return the seconds until the next look: 2 at first, rising to 60 with age as in the service's own clients,
-        and more for many runs."""
+        """Return the seconds until a job of Azure ML is queried again, when its state is `age` seconds old: 2 at first,
+        rising to 60 as in the service's own clients, and more for many `runs`."""
         return pause_seconds(age) * min(1 + runs // 20, 4)
 
     def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
-        """Request the end of each run from the service. It sends TERM to the agents, which apply the grace period."""
+        """Request the end of each run in `handles` from Azure's service. It sends TERM to the agents, which apply the
+        grace period."""
         from worldsize.wings.azure.workspace.submission import cancel_run
 
         with self.client(PATIENCE) as client:
@@ -151,7 +152,8 @@ class AzureCompute:
             fetch_outputs(client, native_name(handle), paths, places, is_wanted, progress)
 
     def node_limit(self) -> int | None:
-        """Return the most nodes of the cluster; None for serverless compute, and for a compute that does not scale."""
+        """Return the largest number of nodes of the workspace's compute cluster; None for serverless compute, and for a
+        compute that does not scale."""
         from worldsize.wings.azure.workspace.computes import most_nodes
 
         name = self._workspace.compute
@@ -161,8 +163,8 @@ class AzureCompute:
             return most_nodes(client, name)
 
     def client(self, patience: float, idle: IdleCallback | None = None) -> WorkspaceClient:
-        """Return a client for the workspace with this user's account. Requests are tried again for `patience` seconds.
-        Raise ConfigError if the settings cannot be used."""
+        """Return a client for the REST interface of the Azure ML workspace with this user's account. Requests are tried
+        again for `patience` seconds. Raise ConfigError if the settings cannot be used."""
         from worldsize.wings.azure.workspace.client import WorkspaceClient
         from worldsize.wings.azure.workspace.credentials import SignIn
 
@@ -197,8 +199,8 @@ def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
-    """Return the configured compute with the handle's workspace, for a run of this user. For another user's run, and if
-    no compute is configured with this workspace, return an UnreachableCompute."""
+    """Return the configured AzureCompute with the workspace in the run's `handle`, for a run of this user. For another
+    user's run, and if no compute is configured with this workspace, return an UnreachableCompute."""
     from worldsize.jobspec.config.load import config_directory, load_config
     from worldsize.service.ownership import foreign_reason
 

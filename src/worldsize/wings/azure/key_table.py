@@ -43,9 +43,10 @@ class KeyRow(NamedTuple):
 def key_rows(
     request: SubmissionRequest, planned: PlannedJob | None, problems: Sequence[CheckResult] = ()
 ) -> list[KeyRow]:
-    """Return the rows of all keys that the job file, or an option of the command line, sets, in the file's order; none
-    for a command without a file. `planned` is None if `problems`, errors of preflight, prevent a plan. Problems of keys
-    that are not set have no row, and are left to the error."""
+    """Return the rows of the table of the meaning of Azure's job keys: one KeyRow for each key that the job file, or an
+    option of the command line, sets, in the file's order; none for a command without a file. `planned` is None if
+    `problems`, errors of preflight, prevent a plan. Problems of keys that are not set have no row, and are left to the
+    error."""
     origins = request.origins
     keys = _given_keys(origins)
     wrong = _problems_by_key(keys, problems, origins)
@@ -64,7 +65,8 @@ def key_rows(
 def _problems_by_key(
     keys: Sequence[str], problems: Sequence[CheckResult], origins: KeyOrigins
 ) -> dict[str, list[CheckResult]]:
-    """Return the problems of each key that is set: those at its place, and those of a related key that is not set."""
+    """Return the preflight problems of each key in `keys`, as a mapping of key to a list of CheckResult: those at its
+    place in the job file, and those of a related key that is not set."""
     found: dict[str, list[CheckResult]] = {}
     for problem in problems:
         where = problem.where or ""
@@ -78,8 +80,8 @@ def _problems_by_key(
 
 
 def _given_keys(origins: KeyOrigins) -> list[str]:
-    """Return the YAML paths that have a row, each as deep as the table goes. A path that only contains others with rows
-    is left out."""
+    """Return the YAML paths of the job's keys that have a row in the key table, each as deep as the table goes. A path
+    that only contains others with rows is left out."""
     paths = dict.fromkeys(
         ".".join(words[: _ONE_ROW_BELOW.get(words[0], 1)])
         for words in (path.split(".") for path in (*origins.lines, *origins.options))
@@ -155,7 +157,8 @@ def _environment_row(inner: str, request: SubmissionRequest, planned: PlannedJob
 
 
 def _environment_text(planned: PlannedJob | None) -> str:
-    """Return a text about the environment in which the ranks run."""
+    """Return a text that names the environment in which the ranks of the planned job run, for a row of the key
+    table."""
     if planned is None:
         return "the environment in [environment_map], else the current Python"
     found = planned.environment

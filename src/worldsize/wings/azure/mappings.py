@@ -42,8 +42,9 @@ _SHOWN = 500
 
 
 def read_tables(settings: Mapping[tuple[str, ...], YamlNode], report: Problems) -> dict[str, dict[str, str]]:
-    """Return the field `azure` of Config that `settings` define, by paths such as ("azure", "data", "cifar"). Errors
-    are added to `report`."""
+    """Return the tables [azure.computes] and [azure.data] of a configuration, as a mapping of table to name to value.
+    `settings` are the configuration's YAML nodes by paths such as ("azure", "data", "cifar"). Errors are added to
+    `report`."""
     tables: dict[str, dict[str, str]] = {}
     for path, node in settings.items():
         if len(path) == 2 and path[1] not in TABLES:
@@ -73,9 +74,9 @@ class ComputeName(NamedTuple):
 
 
 def compute_name(said: str, config: Config) -> ComputeName:
-    """Return the compute that a job's `compute:` with the text `said` means. It is the one in the configuration's
-    table, else a compute of this name. A name with `azureml:` otherwise means the table's "*", and last the default
-    compute."""
+    """Return the configured compute that a job's `compute:` with the text `said` means. It is the one in the table
+    [azure.computes], else a compute of this name. A name with `azureml:` otherwise means the table's "*", and last the
+    default compute."""
     table = {_plain_name(each): value for each, value in config.azure.get("computes", {}).items()}
     name = _plain_name(said)
     if name in table and name != ANY:
@@ -94,8 +95,9 @@ def _plain_name(said: str) -> str:
 
 
 def with_mapped_data(job: Job, data: Mapping[str, str]) -> Job:
-    """Return `job` with the locations in `data` in place of its references to Azure's data. References that `data` does
-    not contain stay. The path of an output is replaced only by a local directory."""
+    """Return `job` with its references to Azure's data replaced by the locations that `data`, the table [azure.data],
+    contains for them. References that `data` does not contain stay. The path of an output is replaced only by a local
+    directory."""
 
     def mapped(value: Any, remote: bool) -> Any:
         path = getattr(value, "path", None)
@@ -109,8 +111,9 @@ def with_mapped_data(job: Job, data: Mapping[str, str]) -> Job:
 
 
 def data_location(reference: str, data: Mapping[str, str]) -> str | None:
-    """Return the location of the data of a reference such as azureml:cifar:1: a local path or a URI. None if `data`
-    does not contain it, if `reference` is not a reference, and if it leads out of the mapped directory."""
+    """Return the location to which the table `data` maps a data reference such as azureml:cifar:1: a local path or a
+    URI. None if `data` does not contain it, if `reference` is not a reference, and if it leads out of the mapped
+    directory."""
     if not is_reference(reference) or _leads_out(reference):
         return None
     table = {_plain_key(each): value for each, value in data.items()}
@@ -126,12 +129,12 @@ def data_location(reference: str, data: Mapping[str, str]) -> str | None:
 
 
 def is_reference(path: str) -> bool:
-    """Return whether a path names something that Azure's service stores."""
+    """Return whether `path` is a reference to something that Azure's service stores, which begins with azureml:."""
     return path[: len(PREFIX)].lower() == PREFIX
 
 
 def reference_problem(reference: str) -> tuple[str, str]:
-    """Return the problem of a reference that no mapping contains, and a hint how to fix it."""
+    """Return the error text and a hint for a data reference to Azure that no mapping of [azure.data] contains."""
     shown = reference if len(reference) <= _SHOWN else reference[:_SHOWN] + "…"
     if _leads_out(reference):
         return f"{shown} leads out of its datastore by ..", "name the path itself"
@@ -143,7 +146,7 @@ def reference_problem(reference: str) -> tuple[str, str]:
 
 
 def _leads_out(reference: str) -> bool:
-    """Return whether a part of the path is `..`, in any encoding."""
+    """Return whether a part of the path in a data `reference` is `..`, in any encoding."""
     return any(
         ".." in re.split(r"[/\\]", text) for text in (reference, unquote(reference), unquote(unquote(reference)))
     )
@@ -157,9 +160,9 @@ def _datastore_words(reference: str) -> list[str]:
 
 
 def _spellings(reference: str) -> Iterator[str]:
-    """Yield the names under which the configuration may contain the data asset, the model or the output of a job that a
-    reference names, with its version first. For an asset's address, in a registry or a workspace, NAME:VERSION or
-    NAME@LABEL counts."""
+    """Yield the names under which the table [azure.data] may contain the data asset, the model or the output of a job
+    that a `reference` names, with its version first. For an asset's address, in a registry or a workspace, NAME:VERSION
+    or NAME@LABEL counts."""
     rest = reference[len(PREFIX) :]
     if rest.startswith("/"):
         found = re.search(r"/(?:data|models)/([^/]+)(?:/(versions|labels)/([^/]+))?/?$", rest)
@@ -178,14 +181,15 @@ def _spellings(reference: str) -> Iterator[str]:
 
 
 def _plain_key(name: str) -> str:
-    """Return a key of the table of data in the form that is compared with references: without azureml:, and without
-    `paths` after a datastore."""
+    """Return a key of the table [azure.data] in the form that is compared with references: without azureml:, and
+    without `paths` after a datastore."""
     words = name.removeprefix(PREFIX).strip("/").split("/")
     return "/".join(words[:2] + words[3:] if words[0] == "datastores" and words[2:3] == ["paths"] else words)
 
 
 def _joined(value: str, words: list[str]) -> str:
-    """Return the path `words` below a mapped value. The query of a URI, from `?` on, stays at its end."""
+    """Return the path `words` below the location `value` to which a datastore is mapped. The query of a URI, from `?`
+    on, stays at its end."""
     if not words:
         return value
     base, sign, query = value.partition("?") if is_remote(value) else (value, "", "")

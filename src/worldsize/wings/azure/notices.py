@@ -30,7 +30,8 @@ SERVICE_ONLY_OUTPUTS: Mapping[str, str] = {
 
 
 def notices(request: SubmissionRequest, job: Job) -> list[CheckResult]:
-    """Return notices for the user about `job`, whose `compute` is still as the job file names it."""
+    """Return notices for the user about keys of `job` that only Azure's service honours, as a list of CheckResult. The
+    `compute` of the job is still as the job file names it."""
     origins = request.origins
     found = [
         CheckResult(
@@ -57,7 +58,8 @@ def notices(request: SubmissionRequest, job: Job) -> list[CheckResult]:
 
 
 def _compute_notice(said: str, request: SubmissionRequest, origins: KeyOrigins) -> list[CheckResult]:
-    """Return a notice if the default compute replaces one of the service's, because no setting maps it; else []."""
+    """Return a notice, in a list, if the default compute replaces the service's compute `said`, because no setting maps
+    that name; else []."""
     meant = compute_name(said, request.config)
     if not meant.by_default:
         return []

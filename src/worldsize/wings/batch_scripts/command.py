@@ -53,7 +53,8 @@ def import_batch_script(options: argparse.Namespace) -> int:
 
 
 def job_text(imported: ImportedJob, source: str) -> str:
-    """Return the text of the job file. Comments in it list the options that only the script contains."""
+    """Return the text of the job file for an imported batch script, as YAML. Comments in the text name the script's
+    `source` and list the options that only the script contains."""
     from worldsize.jobspec.dump import dump_tree
 
     lines = [f"# {_comment_text(source)} as a job: worldsize run job.yml [-w NxM] [--set KEY=VALUE] [--dry-run]"]

@@ -41,7 +41,9 @@ _PLAIN_NAME = re.compile(r"(?![/~-])[\w./+-]+")
 
 
 def check(job: Job, plan: Plan) -> list[CheckResult]:
-    """Check the script. Return notices, each with its line of the script."""
+    """Check the batch script of `job`: how it starts its ranks, the Python files that it names, and on virtual nodes
+    the files that it sources and its options. Return a list of CheckResult, all notices, each with its line of the
+    script."""
     script = effective_script(job)
     size = parse_allocation_request(script, script_origin(job))
     found = [
@@ -56,8 +58,8 @@ def check(job: Job, plan: Plan) -> list[CheckResult]:
 
 
 def option_origin(job: Job, key: str) -> str | None:
-    """Return the place of the script's option that means the same as a key of `slurm:`; None if there is no such
-    option."""
+    """Return the place (`file:line`) of the #SBATCH option of the job's batch script that means the same as `key`, such
+    as `slurm.gpus_per_node`; None if the script has no such option."""
     name = key.rpartition(".")[2]
     names = _OTHER_NAMES.get(name, (name.replace("_", "-"),))
     line = effective_script(job).line(*names)
@@ -85,15 +87,15 @@ def _ignored_option_notices(job: Job, script: BatchScript) -> Iterator[CheckResu
 
 
 def _line_origin(job: Job, line: int | None) -> str:
-    """Return the place of a line of the script. Without a line, return the place of the job, which alone contains the
-    option."""
+    """Return the place (`file:line`) of the line number `line` of the job's batch script. Without a line, return the
+    source of the job file, which alone contains the option."""
     return f"{script_origin(job)}:{line}" if line else job.source
 
 
 def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[CheckResult]:
-    """Yield notices of Python scripts that are named relative to the code and do not exist. Yield none if the batch
-    script changes the directory or may create files: it names the file a second time, or runs a program that may create
-    files."""
+    """Yield a notice (CheckResult) for each Python script that a command of the batch script names relative to the code
+    and that does not exist there. Yield none if the batch script `text` changes the directory or runs a program that
+    may create files. Skip a file that the text names a second time."""
     if job.code is None or _MAY_CREATE_FILES.search(text):
         return
     for launch in launches:
@@ -108,7 +110,8 @@ def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[C
 
 
 def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
-    """Yield notices of files that the script reads with `source` and that do not exist on this machine."""
+    """Yield a notice (CheckResult) for each file that the batch script reads with `source` and that does not exist on
+    this machine."""
     if not script.is_shell:
         return
     home, strict = os.environ.get("HOME", ""), False

@@ -35,14 +35,14 @@ _VIRTUAL = {
 
 
 def argv(job: Job, paths: RunPaths) -> tuple[str, ...]:
-    """Return the words that start the script as the kernel would. They work even if the script's file system does not
-    permit executing files."""
+    """Return the command that starts the job's batch script in the run directory as the kernel would: the words of its
+    interpreter and its path. The command works even if the script's file system does not permit executing files."""
     return (*script_of_job(job).interpreter, paths.script)
 
 
 def with_script(plan: Plan, job: Job, facts: ComputeFacts) -> Plan:
-    """Return `plan` with the batch script in place of a command. On virtual nodes of a shared host the script starts as
-    sbatch would start it; elsewhere it starts inside the allocation that its own options request."""
+    """Return `plan` with the batch script of `job` in place of a command. On virtual nodes of a shared host the script
+    starts as sbatch would start it; elsewhere it starts inside the allocation that its own options request."""
     script, source = effective_script(job), script_origin(job)
     size = parse_allocation_request(script, source)
     array = parse_sbatch_array(script, source)
@@ -62,8 +62,8 @@ def virtual_host(index: int) -> str:
 
 
 def _cpus(script: BatchScript, asked: AllocationRequest, facts: ComputeFacts) -> int:
-    """Return the number of CPUs of each node: as many as the script requests, or at least the machine's if it requests
-    whole nodes."""
+    """Return the number of CPUs of each node of a batch script's run: as many as the script requests, or at least the
+    machine's if it requests whole nodes."""
     return max(asked.cpus, facts.cores_per_node or 1) if script.has_option("exclusive") else asked.cpus
 
 
@@ -80,8 +80,8 @@ def _nodes(asked: AllocationRequest, plan: Plan) -> tuple[NodePlan, ...]:
 
 
 def files(job: Job, virtual: bool | None) -> Mapping[str, bytes]:
-    """Return the files that the run directory contains for a batch script, by name: the script, and the programs that
-    it finds first. Return none for a job without a batch script.
+    """Return the files that the run directory contains for the batch script of `job`, as contents by name: the script,
+    and the programs that it finds first on its PATH. Return none for a job without a batch script.
 
     `virtual` selects the programs of virtual nodes (True) or of a real cluster (False); None: both.
     """
@@ -96,7 +96,8 @@ def files(job: Job, virtual: bool | None) -> Mapping[str, bytes]:
 
 
 def write_files(job: Job, paths: RunPaths) -> None:
-    """Write these files into the run directory. Raise OSError."""
+    """Write the batch script of `job` and its programs, which `files` returns, into the run directory as executable
+    files. Raise OSError."""
     mode = 0o750 if job.share == "group" else 0o700
     for name, data in files(job, None).items():
         path = os.path.join(paths.root, name)
@@ -112,8 +113,9 @@ def _read(name: str) -> bytes:
 
 
 def link_left_out_paths(job: Job, paths: RunPaths) -> list[str]:
-    """Create links for the paths that the script names and that the snapshot leaves out (environments, data, ignored
-    files) to their originals. Return these paths. Raise OSError."""
+    """Create symbolic links in the run's snapshot of the code for the paths that the batch script names and that the
+    snapshot leaves out (environments, data, ignored files) to their originals. Return the linked paths. Raise OSError.
+    """
     if job.code is None or not script_of_job(job).is_shell:
         return []
     from worldsize.wings.batch_scripts.script.shell_values import expanded_commands
@@ -130,8 +132,8 @@ def link_left_out_paths(job: Job, paths: RunPaths) -> list[str]:
 
 
 def _left_out_path(word: str, code: str, snapshot: str) -> str | None:
-    """Return the shortest leading part of a relative path that exists in `code` and not in its snapshot; None if there
-    is none."""
+    """Return the shortest leading part of the relative path `word` that exists in the directory `code` and not in its
+    `snapshot`; None if there is none."""
     if word.startswith(("/", "~", "-")) or not word.isprintable():
         return None
     parts = [part for part in word.split("/") if part not in ("", ".")]
@@ -145,8 +147,8 @@ def _left_out_path(word: str, code: str, snapshot: str) -> str | None:
 
 
 def _directory_in_run(paths: RunPaths, directory: str) -> str | None:
-    """Return the path of a directory of the snapshot in the run; None if a link leads out of the run, where another
-    user may exchange files."""
+    """Return the path of `directory`, a relative directory of the run's snapshot of the code; None if a link leads out
+    of the run, where another user may exchange files."""
     from worldsize.trust.trees import path_within
 
     try:

@@ -80,7 +80,8 @@ def complete_what(prefix: str, **more: Any) -> list[str]:
 
 
 def bench(options: argparse.Namespace) -> int:
-    """Run the benchmark, write the files and show the result. Return the exit code. Raise UsageError."""
+    """Run the benchmark that the parsed `options` of `worldsize bench` name, write the result files into its directory,
+    and show the result. With --dry-run, only print its runs. Return the exit code. Raise UsageError."""
     from worldsize.wings.bench.directory import default_directory, locked_directory
     from worldsize.wings.bench.result_file import read_result
 
@@ -102,7 +103,8 @@ def bench(options: argparse.Namespace) -> int:
 
 
 def _measure(options: argparse.Namespace, session: Session, kind: str) -> tuple[BenchResult, int]:
-    """Run the benchmark. Return its result, and the exit code: 0, or that of an interruption that ended it early."""
+    """Run the benchmark of the given `kind` with `session`. Return its result, and the exit code: 0, or that of an
+    interruption that ended it early."""
     from worldsize.wings.bench.session import Interrupted
 
     try:
@@ -112,7 +114,8 @@ def _measure(options: argparse.Namespace, session: Session, kind: str) -> tuple[
 
 
 def _finish(result: BenchResult, directory: str, as_json: bool, against: BenchResult | None) -> int:
-    """Write the files and show the result. Return the exit code: 1 if a measurement failed, otherwise 0."""
+    """Show the benchmark's result, and write its CSV file, pictures and page into `directory` if that contains the
+    result file. Return the exit code: 1 if a measurement failed, otherwise 0."""
     from worldsize.wings.bench.output.derived import result_data
     from worldsize.wings.bench.output.files import write_files
     from worldsize.wings.bench.output.terminal import result_lines
@@ -150,8 +153,8 @@ def _session(options: argparse.Namespace, config: Config, worlds: tuple[World, .
 
 
 def _kind_of(what: str | None, words: Sequence[str] | None) -> str:
-    """Return the kind of benchmark that a word names, or that of jobs for a file or a command. Raise UsageError for
-    anything else."""
+    """Return the kind of benchmark that the argument `what` of `worldsize bench` names; "job" for a file that exists,
+    or for the `words` of a command after `--`. Raise UsageError for anything else."""
     if words is not None:
         if what is not None:
             raise UsageError(f"both {what} and a command after --", None, "give one of them")
@@ -171,8 +174,8 @@ def _kind_of(what: str | None, words: Sequence[str] | None) -> str:
 
 
 def _worlds(options: argparse.Namespace, config: Config, kind: str) -> tuple[World, ...]:
-    """Return the worlds of -w, otherwise the usual ones. Return none for a job without -w, which may name its compute
-    itself. Raise UsageError."""
+    """Return the worlds (nodes and ranks per node) that the option -w of `worldsize bench` lists, otherwise the usual
+    ones of the compute. Return none for a job without -w, which may name its compute itself. Raise UsageError."""
     if options.worlds is not None:
         return parse_worlds(options.worlds)
     if kind == _JOB:
@@ -198,8 +201,8 @@ class _Group:
         self.actions: list[argparse.Action] = []
 
     def add_argument(self, *names: str, **how: Any) -> argparse.Action:
-        """Add an option and return its action. If another kind has added the same option before, return the action of
-        that one."""
+        """Add an option of one kind of benchmark to the parser and return its action. If another kind has added the
+        same option before, return the action of that kind's option."""
         try:
             action: argparse.Action = self._group.add_argument(*names, **how)
         except argparse.ArgumentError:
@@ -222,8 +225,8 @@ def _group(parser: argparse.ArgumentParser, kind: str) -> _Group:
 
 
 def _refuse_options_of_others(options: argparse.Namespace, kind: str) -> None:
-    """Refuse options that this benchmark does not have. Kinds may share an option by its destination. Raise UsageError
-    for the first one that was given."""
+    """Raise UsageError for the first option of the command line that belongs to another kind of benchmark than `kind`.
+    Kinds may share an option by its destination."""
     own = {action.dest for action in _groups[kind].actions}
     values: Mapping[str, Any] = vars(options)
     for other, group in _groups.items():

@@ -23,9 +23,9 @@ def default_directory(kind: str, now: float) -> str:
 
 @contextmanager
 def locked_directory(path: str) -> Generator[None, None, None]:
-    """Lock the directory for this process inside the context. Create it if it does not exist; remove a directory that
-    it created if it is still empty at the end. Raise UsageError if another benchmark writes there, or if the directory
-    contains files of something else. Raise StorageError."""
+    """Lock the benchmark directory `path` for this process inside the context. Create it if it does not exist; remove a
+    directory that was created here if it is still empty at the end. Raise UsageError if another benchmark writes there,
+    or if the directory contains files of something else. Raise StorageError."""
     is_new = not os.path.lexists(path)
     try:
         os.makedirs(path, exist_ok=True)
@@ -47,8 +47,8 @@ def locked_directory(path: str) -> Generator[None, None, None]:
 
 
 def _lock(descriptor: int, path: str) -> None:
-    """Lock the directory. A file system that does not support locks counts as not locked. Raise UsageError if another
-    process holds the lock."""
+    """Lock the benchmark directory that is open as `descriptor`. A file system that does not support locks counts as
+    not locked. Raise UsageError if another process holds the lock."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -57,8 +57,8 @@ def _lock(descriptor: int, path: str) -> None:
 
 
 def former_result(directory: str, empty: BenchResult) -> BenchResult:
-    """Return the result of an earlier session in the directory; `empty` if there is none. Raise UsageError if its
-    settings differ."""
+    """Return the result of an earlier session of the same benchmark in `directory`, to be continued; `empty` if there
+    is none. Raise UsageError if the settings of the earlier session differ from those of `empty`."""
     if not os.path.lexists(os.path.join(directory, RESULT)):
         return empty
     former = read_result(directory)

@@ -10,8 +10,9 @@ from worldsize.state.node_facts import NodeFacts
 
 
 def find_oversubscription(nodes: Sequence[NodeFacts], ranks_per_node: int, threads: int | None) -> str:
-    """Return a sentence if the ranks of a machine, with `threads` threads each (None: one), have more threads than the
-    machine has cores, or if there are more ranks than GPUs; "" otherwise, and if the numbers are not known.
+    """Return a sentence if the ranks of a machine, `ranks_per_node` on each of its `nodes` with `threads` threads each
+    (None: one), have more threads than the machine has cores, or if there are more ranks than GPUs; "" otherwise, and
+    if the numbers are not known.
 
     Nodes of one machine share its cores and its GPUs: none has any for itself. If there are several such machines, the
     first one is reported.
@@ -24,7 +25,8 @@ def find_oversubscription(nodes: Sequence[NodeFacts], ranks_per_node: int, threa
 
 
 def _machines(nodes: Sequence[NodeFacts]) -> list[list[NodeFacts]]:
-    """Return the nodes of each machine. A node whose machine is not known counts as a machine of its own."""
+    """Return the nodes grouped by machine, a list for each. A node whose machine is not known counts as a machine of
+    its own."""
     found: dict[str, list[NodeFacts]] = {}
     for node in nodes:
         found.setdefault(node.machine or f"node {node.node_rank}", []).append(node)

@@ -19,8 +19,8 @@ _HINT = "name the result.json that `worldsize bench` has written, or its directo
 
 
 def write_result(result: BenchResult, directory: str) -> None:
-    """Write the result, replacing the file as a whole. Mark its directory so that snapshots of code leave it out. Raise
-    StorageError."""
+    """Write a benchmark's `result` to `result.json` in `directory`, replacing the file as a whole. Mark the directory
+    so that snapshots of code leave it out. Raise StorageError."""
     path = os.path.join(directory, RESULT)
     measurements = [{**each._asdict(), "world": each.world._asdict()} for each in result.measurements]
     try:
@@ -32,8 +32,8 @@ def write_result(result: BenchResult, directory: str) -> None:
 
 
 def read_result(path: str) -> BenchResult:
-    """Return the result in a file, or in the `result.json` of a directory, checked. Raise UsageError if there is none,
-    or if it is invalid."""
+    """Read a benchmark's result, the file `path` or the `result.json` of the directory `path`, and check it. Raise
+    UsageError if there is none, or if it is invalid."""
     if os.path.isdir(path):
         path = os.path.join(path, RESULT)
     try:
@@ -57,7 +57,8 @@ def _parse(value: Any) -> BenchResult:
 
 
 def _check(measurement: Measurement) -> None:
-    """Check that a benchmark can have measured these values. Raise ValueError if not."""
+    """Raise ValueError if the values of a measurement in a result file are impossible: a world without ranks, or a
+    figure below 0."""
     world = measurement.world
     if world.nodes < 1 or world.ranks_per_node < 1:
         raise ValueError(f"{world} is not a world size")

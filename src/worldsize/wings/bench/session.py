@@ -66,8 +66,8 @@ class Session(NamedTuple):
     options: Mapping[str, str] = {}
 
     def shown_settings(self) -> dict[str, str]:
-        """Return the values of `--set` and `--environment`, without secrets. Measurements with different values are
-        different measurements."""
+        """Return the values of the options `--set` and `--environment` by name, without secrets, for the settings of
+        the benchmark's result. Measurements with different values are different measurements."""
         shown = (mask_text(each).partition("=") for each in self.settings)
         return {f"--set {name}": value for name, _, value in shown}
 
@@ -118,8 +118,9 @@ class Session(NamedTuple):
         return empty
 
     def _measure(self, result: BenchResult, world: World, request: SubmissionRequest, read: ReadRun) -> BenchResult:
-        """Measure one world. Write the result file and return `result` with the new measurement. Raise Interrupted if
-        the user has left or cancelled, or if the first runs do not report the value to measure."""
+        """Measure one world: run its job unless the world is measured already, write the result file, and return
+        `result` with the new measurement. Raise Interrupted if the user has left or cancelled, or if the first runs do
+        not report the value to measure."""
         known = next((each for each in result.measurements if each.world == world), None)
         if known is not None and known.rate is not None:
             report(f"{world}: measured already ({known.run})" if known.run else f"{world}: measured already")
@@ -127,7 +128,8 @@ class Session(NamedTuple):
         run = WorldRun(world, request, self.timeout)
 
         def began(started: Run) -> None:
-            """Record the id of the run, so that a later session finds it again even if this one ends."""
+            """Write the id of the new run into the result file, so that a later session finds the run again even if
+            this session ends."""
             write_result(_with(result, Measurement(world, started.id)), self.directory)
 
         end = run.follow(self._former_run(known), began)
@@ -152,8 +154,8 @@ class Session(NamedTuple):
         return result
 
     def _former_run(self, known: Measurement | None) -> Run | None:
-        """Return the run that an earlier session has submitted for a world without waiting for its end; None if there
-        is none."""
+        """Return the run that an earlier session of this benchmark has submitted for the world of the measurement
+        `known` without waiting for its end; None if there is none."""
         if known is None or not known.run or known.failure:
             return None
         try:
@@ -178,8 +180,9 @@ class Interrupted(Exception):
 
 
 def usual_worlds(config: Config, compute: str) -> tuple[World, ...]:
-    """Return the worlds of 1, 2, 4 … ranks up to the number of GPUs or cores of this machine. Raise UsageError for any
-    other compute, because the user must state how many nodes to use there."""
+    """Return the worlds of 1, 2, 4 … ranks up to the number of GPUs or cores of this machine, which a benchmark
+    measures by default. Raise UsageError for any other compute, because the user must state how many nodes to use
+    there."""
     settings = config.computes[compute]
     if settings.type != LOCAL:
         raise UsageError(f"no worlds named to measure on {compute}", "-w", "such as -w 1x1,1x2,2x2")
@@ -190,15 +193,15 @@ def usual_worlds(config: Config, compute: str) -> tuple[World, ...]:
 
 
 def read_facts(run: Run) -> tuple[NodeFacts, ...]:
-    """Return the facts of the nodes of a run; empty if they are not known."""
+    """Return the hardware and software facts of the nodes of a run, as NodeFacts; empty if they are not known."""
     facts = find_provider("facts")
     found: tuple[NodeFacts, ...] = facts.read_facts(run.paths) if facts else ()
     return found
 
 
 def _check_plans(requests: Mapping[World, SubmissionRequest]) -> None:
-    """Plan every world and report the notices. Raise UsageError for the first world that cannot be run, and for one
-    whose job has another size."""
+    """Plan the run of every world of a benchmark before the first is submitted, and report the notices. Raise
+    UsageError for the first world whose job has another size. Raise the error of a job that cannot be planned."""
     told: set[str] = set()
     for world, request in requests.items():
         planned = plan_job(request, time.time())
@@ -213,20 +216,21 @@ def _check_plans(requests: Mapping[World, SubmissionRequest]) -> None:
 
 
 def _without_failures(former: BenchResult) -> BenchResult:
-    """Return the result without failed measurements, which are measured again."""
+    """Return the earlier result of a benchmark without its failed measurements, which are measured again."""
     return former._replace(measurements=tuple(each for each in former.measurements if not each.failure))
 
 
 def _with(result: BenchResult, measurement: Measurement) -> BenchResult:
-    """Return `result` with the measurement of a world in place of the previous one, in the order of the worlds."""
+    """Return `result` with `measurement` in place of the previous one of the same world, in the order of the worlds."""
     others = [each for each in result.measurements if each.world != measurement.world]
     ordered = sorted([*others, measurement], key=lambda each: (each.world.ranks, each.world.nodes))
     return result._replace(measurements=tuple(ordered))
 
 
 def _measurement(end: RunEnd, read: ReadRun, is_local: bool) -> Measurement:
-    """Return the measurement of a run that has ended. Raise WorldsizeError for a run that has succeeded without a value
-    that could be measured, and UsageError if it lacks the value that the user has named."""
+    """Return the measurement of a benchmark's run that has ended, read by `read`, with its failure if it failed. Raise
+    WorldsizeError for a run that has succeeded without a value that could be measured, and UsageError if it lacks the
+    value that the user has named."""
     empty = Measurement(end.world, end.run.id if end.run is not None else "", failure=end.failure)
     if end.run is None or end.status is None or end.failure:
         return empty
@@ -241,13 +245,14 @@ def _measurement(end: RunEnd, read: ReadRun, is_local: bool) -> Measurement:
 
 
 def _code_digest(manifest: str) -> str:
-    """Return the digest of all files of a run's code; "" if it is not known."""
+    """Return the digest of all files of a run's code from the run's manifest file; "" if it is not known."""
     digest = read_object(manifest).get("digest")
     return digest[:_DIGEST] if isinstance(digest, str) else ""
 
 
 def _not_one_training(job: Job) -> str | None:
-    """Return the kind of a job that is not one run that trains once; None if it is."""
+    """Return a name for the kind of a job that is not one run that trains once (a batch script, a search, an array);
+    None if it is one."""
     if job.batch_script is not None:
         return "a batch script"
     if job.autotune is not None:
@@ -256,16 +261,17 @@ def _not_one_training(job: Job) -> str | None:
 
 
 def _check_nodes(run: Run) -> None:
-    """Check that a run has used all of its nodes. Raise WorldsizeError if it continued without some of them, because
-    that is another world."""
+    """Raise WorldsizeError if a run of a benchmark continued without some of its nodes, because that is another
+    world."""
     lost = sorted({node for record in read_exits(run.paths, len(run.plan.nodes)) for node in record.without})
     if lost:
         raise WorldsizeError(f"it continued without node {', '.join(map(str, lost))}: this is another world")
 
 
 def _with_shares(found: Measurement, nodes: Sequence[NodeFacts], is_local: bool) -> Measurement:
-    """Return `found` with the number of GPUs of the run, and with a sentence if ranks shared GPUs or cores. On this
-    machine the GPUs of the ranks count, on a cluster all GPUs of its nodes. Ranks that computed on CPUs had none."""
+    """Return the measurement `found` with the number of GPUs of the run, and with a sentence if ranks shared GPUs or
+    cores. On this machine the GPUs of the ranks count, on a cluster all GPUs of its nodes. Ranks that computed on CPUs
+    had none."""
     threads = found.details.get("threads")
     used = [node._replace(gpus=0) for node in nodes] if found.details.get("device") == "CPU" else nodes
     said = find_oversubscription(used, found.world.ranks_per_node, threads if type(threads) is int else None)
@@ -274,7 +280,8 @@ def _with_shares(found: Measurement, nodes: Sequence[NodeFacts], is_local: bool)
 
 
 def _gpus(nodes: Sequence[NodeFacts]) -> int:
-    """Return the number of GPUs of all machines together. Nodes of one machine see the same ones."""
+    """Return the number of GPUs of all machines of a run together, from the facts of its nodes. Nodes of one machine
+    see the same GPUs."""
     machines = {node.machine or str(node.node_rank): node.gpus for node in nodes}
     return sum(machines.values())
 
@@ -284,8 +291,8 @@ def _has_rate(result: BenchResult) -> bool:
 
 
 def _with_facts(result: BenchResult, measurement: Measurement, nodes: tuple[NodeFacts, ...]) -> BenchResult:
-    """Return `result` with the tables of hardware and software of this run, if its world is the largest that was
-    measured; otherwise unchanged."""
+    """Return a benchmark's `result` with the tables of hardware and software of the run of `measurement`, if its world
+    is the largest that was measured; otherwise unchanged."""
     largest = max(each.world.ranks for each in result.measurements if each.rate is not None)
     if measurement.world.ranks < largest or not nodes:
         return result
@@ -295,8 +302,8 @@ def _with_facts(result: BenchResult, measurement: Measurement, nodes: tuple[Node
 
 
 def _line(measurement: Measurement, unit: str) -> str:
-    """Return the report line of a measurement, such as "2x2: 341 images/s (run 20261127-…, 12 s)", or the reason why it
-    has no rate."""
+    """Return the line that reports the measurement of a world to the user, such as "2x2: 341 images/s (run 20261127-…,
+    12 s)", or the reason why it has no rate."""
     if measurement.failure:
         return f"{measurement.world}: failed: {measurement.failure}"
     took = f", {duration_text(measurement.held)}" if measurement.held is not None else ""

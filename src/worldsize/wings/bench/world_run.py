@@ -52,8 +52,9 @@ class WorldRun:
         self._signals = FollowSignals()
 
     def follow(self, former: Run | None, began: Callable[[Run], None]) -> RunEnd:
-        """Wait for the end of the run, which is `former` or a new one, and print on stderr why it failed. `began` is
-        called with a new run before it is submitted to its compute."""
+        """Wait for the end of the world's run, which is `former` or a new one that is submitted now, and print on
+        stderr why it failed. Return a RunEnd. `began` is called with a new run before it is submitted to its compute.
+        """
         try:
             run = former or self._submit(began)
         except WorldsizeError as error:
@@ -119,8 +120,9 @@ class _Quiet(NoticePrinter):
 
 
 def failure_sentence(status: Status, data: Mapping[str, Any]) -> str:
-    """Return why the run has failed. If a rank has ended with code 1 and no exception, as by `sys.exit(text)`, add its
-    last line. `data` is the data of the failure screen, in which secrets are masked."""
+    """Return a sentence that states why a benchmark's run has failed, from its final `status`. If a rank has ended with
+    code 1 and no exception, as by `sys.exit(text)`, add its last line. `data` is the data of the failure screen, in
+    which secrets are masked."""
     words = status.message or (status.failure.message if status.failure else "")
     lines = data.get("last_lines", ()) if data.get("code") == 1 and not data["exception"] else ()
     last = next((line for line in reversed(lines) if line.strip()), "")

@@ -27,9 +27,9 @@ class World(NamedTuple):
 
 
 def parse_worlds(text: str) -> tuple[World, ...]:
-    """Return the worlds in the order of their ranks; those with the same number of ranks are in the order of their
-    nodes. A number alone is the number of ranks on one node. Raise UsageError for a word that is not a world size, for
-    one that is named twice, and for more than 64."""
+    """Parse the world sizes in `text`, such as `1x1,1x2,2x2`. Return them in the order of their ranks; those with the
+    same number of ranks are in the order of their nodes. A number alone is the number of ranks on one node. Raise
+    UsageError for a word that is not a world size, for one that is named twice, and for more than 64."""
     parts = text.split(",", _MOST)
     if len(parts) > _MOST:
         raise UsageError(f"more than {_MOST} worlds", "-w", _EXAMPLE)

@@ -61,7 +61,7 @@ def make_report(options: argparse.Namespace) -> int:
 
 
 def report_files(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield the names of the archive's files and their content, redacted."""
+    """Yield the name and the text of each file of the bug report's archive about `run`, with secrets masked."""
     redact = redactor(known_secrets(run.paths), os.path.expanduser("~"))
     yield "README.txt", _README.format(run=run.id)
     yield "machine.json", json.dumps(redact(machine_facts(run.paths.root, os.environ)), indent=1) + "\n"
@@ -72,7 +72,7 @@ def report_files(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def known_secrets(paths: RunPaths) -> list[str]:
-    """Return the values of the run's secrets, as far as this process can read them: those that are kept until the run
+    """Return the values of a run's secrets, as far as this process can read them: those that are kept until the run
     ends, and those of this process's variables of the same names. Empty if the run is not this user's own."""
     found: list[str] = []
     if not is_own(paths):

@@ -47,8 +47,9 @@ Redact = Callable[[Any], Any]
 
 
 def redactor(secrets: list[str], home: str) -> Redact:
-    """Return a function that masks secrets in a text or in a JSON value: the given texts, and everything that looks
-    like a secret by its name or shape. The function also writes `~` for the user's home."""
+    """Return a function that masks secrets for a bug report in a text or in a JSON value: the texts in `secrets`, and
+    everything that looks like a secret by its name or shape. The function also writes `~` for `home`, the user's home.
+    """
 
     def redact(value: Any) -> Any:
         known = mask_values(value, secrets)
@@ -66,8 +67,8 @@ def _without_home(value: Any, home: str) -> Any:
 
 
 def run_files(paths: RunPaths) -> Iterator[tuple[str, int]]:
-    """Yield the names of the files in the run's directory that a report may contain, relative to it, each with the
-    number of bytes to keep from its end."""
+    """Yield the names of the files in a run's directory that a bug report may contain, relative to that directory, each
+    with the number of bytes to keep from its end."""
     yield from ((name, RECORD_BYTES) for name in _RECORDS)
     yield from ((name, LOG_BYTES) for name in _names(paths.root, _LOGS))
     for attempt in _names(paths.root, r"attempt-\d+"):
@@ -89,8 +90,8 @@ def _names(directory: str, pattern: str) -> list[str]:
 
 
 def read_redacted(root: str, name: str, most: int, redact: Redact) -> str:
-    """Return the end of a file, at most `most` bytes, redacted for a report; "" if it does not exist or cannot be
-    read."""
+    """Return the end of the file `name` in the run's directory `root`, at most `most` bytes, with secrets masked by
+    `redact`; "" if the file does not exist or cannot be read."""
     data = read_tail(os.path.join(root, name), most + 1)
     text = data[-most:].decode("utf-8", "replace")
     if len(data) > most:
@@ -119,7 +120,8 @@ def _parse(text: str) -> Any:
 
 
 def _without_variables(name: str, value: Any) -> Any:
-    """Return the record without the values of the user's private environment variables."""
+    """Return `value`, the content of the run's file `name`, unchanged, or for `record.json` without the values of the
+    user's private environment variables."""
     environment = value.get("environment") if name == "record.json" and isinstance(value, dict) else None
     if not isinstance(environment, dict):
         return value

@@ -18,7 +18,8 @@ _LIMITS = {"open files": resource.RLIMIT_NOFILE, "processes": resource.RLIMIT_NP
 
 
 def machine_facts(directory: str, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return facts of this machine and its Python. `directory` is the run's directory. Starts no process."""
+    """Return facts of this machine and its Python for a bug report, as JSON values: versions, packages, cores, memory,
+    limits and programs. `directory` is the run's directory. Starts no process."""
     return {
         "worldsize": VERSION,
         "python": {

@@ -38,8 +38,8 @@ _TRANSPORT = ("NCCL_", "UCX_", "OMPI_", "FI_", "PSM2_", "GLOO_", "RDMAV_", "SHAR
 def asked_of(
     plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeFacts, script: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the known requirements of the job as JSON values. `script` contains the facts of its script; it is {} if
-    there are none."""
+    """Return the mapping `asked` of the node check: the known requirements of the job for each node, as JSON values.
+    `script` contains the facts that the script check found in the job's script; it is {} if there are none."""
     settings = request.config.computes[plan.compute]
     ranks = max(len(node.ranks) for node in plan.nodes)
     cpus = cpus_per_rank(settings, job)
@@ -66,9 +66,9 @@ def asked_of(
 
 
 def _python(job: Job, request: SubmissionRequest, settings: ComputeSettings) -> dict[str, Any]:
-    """Return `python`, the Python that the job's command names. If it names none, return the Python of the ranks
-    together with `python_guessed`, because the ranks may execute another one. Return {} if the Python is inside an
-    image."""
+    """Return the values about Python for the mapping `asked`: `python`, the Python that the job's command names. If it
+    names none, return the Python of the ranks together with `python_guessed`, because the ranks may execute another
+    one. Return {} if the Python is inside an image."""
     named = program_of(job.command)
     if named is not None:
         return {"python": named}
@@ -81,7 +81,8 @@ def _python(job: Job, request: SubmissionRequest, settings: ComputeSettings) -> 
 
 
 def _is_image(job: Job, request: SubmissionRequest) -> bool:
-    """Return whether ranks run in a container image. Return True if that is not known, too."""
+    """Return whether the job's ranks run in a container image, according to its environment. Return True if that is not
+    known, too."""
     if job.environment is None:
         return False
     try:
@@ -99,8 +100,9 @@ def cpus_per_rank(settings: ComputeSettings, job: Job) -> int | None:
 
 
 def program_of(command: str) -> str | None:
-    """Return the Python that a command executes: "python" for a program that finds it on the PATH. None if the command
-    names no Python, or if a word before it, such as `source env/bin/activate`, determines which Python that is."""
+    """Return the Python program that a shell command executes: its word in the command, or "python" (in the same
+    directory) for a launcher such as torchrun. None if the command names no Python, or if a word before it, such as
+    `source env/bin/activate`, determines which Python that is."""
     for word in re.split(r"[\s;&|()'\"]+", command):
         if re.fullmatch(_CHANGES, word):
             return None
@@ -113,7 +115,8 @@ def program_of(command: str) -> str | None:
 
 
 def _input_paths(plan: Plan, request: SubmissionRequest, job: Job) -> Iterator[list[str]]:
-    """Yield the inputs that nodes read, with the nodes' paths. Inputs that are yet to be fetched are omitted."""
+    """Yield pairs [key, path], such as ["inputs.data", "/data"], for the job's inputs that nodes read, with the path on
+    the nodes. Optional inputs and those that are yet to be fetched are omitted."""
     sources = {copy.name: copy.source for copy in plan.local.copies} if plan.local else {}
     for name, value in job.inputs.items():
         if not isinstance(value, Input) or value.path is None or value.optional:
@@ -126,7 +129,8 @@ def _input_paths(plan: Plan, request: SubmissionRequest, job: Job) -> Iterator[l
 
 
 def _output_paths(job: Job, mapped: Mapped) -> Iterator[list[str]]:
-    """Yield, for each output outside the run's directory, the nearest existing directory above it."""
+    """Yield pairs [key, path], such as ["outputs.model", "/results"], for the job's outputs with an absolute path of
+    their own. The path is the nearest existing directory above the output, as nodes see it."""
     for name, output in job.outputs.items():
         if output.path is None or is_remote(output.path) or not os.path.isabs(output.path):
             continue
@@ -138,7 +142,8 @@ def _output_paths(job: Job, mapped: Mapped) -> Iterator[list[str]]:
 
 
 def _transport_variables(plan: Plan, job: Job) -> dict[str, str]:
-    """Return the job's own variables that determine how nodes communicate, without secrets."""
+    """Return the job's own environment variables that determine how nodes communicate, such as NCCL_ and UCX_
+    variables, with their values in the plan. Secrets are omitted."""
     said = (name for name in job.environment_variables if name.startswith(_TRANSPORT))
     known = {name: plan.environment[name] for name in said if name in plan.environment and name not in plan.secrets}
     return {name: value for name, value in known.items() if not is_secret(name, value)}

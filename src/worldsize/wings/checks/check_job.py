@@ -27,15 +27,15 @@ _SLURM_TIED_TO_THE_JOB = ("time", "signal", "requeue", "dependency")
 
 
 def single_job(job: Job) -> Job:
-    """Return the first run of an array, or the job itself if it is no array. A search is returned without its
-    trials."""
+    """Return the first run of a job array as a job, or the job itself if it is no array. A hyperparameter search is
+    returned without its trials."""
     job = job._replace(autotune=None)
     return element_job(job, element_values(job)[0])
 
 
 def check_job(job: Job, plan: Plan, settings: ComputeSettings) -> Job:
-    """Return the job that checks the nodes of `job`. It has one rank on each node, which does nothing. `plan` is the
-    plan of `job` on a compute with these `settings`."""
+    """Return the job that runs the node check on the nodes of `job`. It has one rank on each node, which does nothing.
+    `plan` is the plan of `job` on a compute with these `settings`."""
     return job._replace(
         **{name: getattr(_NOTHING, name) for name in _TIED_TO_THE_JOB},
         command="true",
@@ -51,8 +51,8 @@ def check_job(job: Job, plan: Plan, settings: ComputeSettings) -> Job:
 
 
 def _variables(job: Job, plan: Plan) -> dict[str, str]:
-    """Return the job's own variables. The value of a variable with an expression is read from the plan, because a check
-    has no inputs."""
+    """Return the job's own environment variables for the node check's job. The value of a variable with an expression
+    is read from the plan, because a check has no inputs."""
     return {
         name: plan.environment.get(name, "") if "${{" in text else text
         for name, text in job.environment_variables.items()
@@ -60,8 +60,8 @@ def _variables(job: Job, plan: Plan) -> dict[str, str]:
 
 
 def _slurm_options(job: Job, plan: Plan, settings: ComputeSettings) -> Mapping[str, Any]:
-    """Return the Slurm options of the job, with the CPUs of all ranks of a node for its single rank, and a short time
-    limit."""
+    """Return the Slurm options of the node check's job: those of `job`, with the CPUs of all ranks of a node for its
+    single rank, and a short time limit. On other computes, return the job's options unchanged."""
     if settings.type != "slurm":
         return job.slurm
     kept = {key: value for key, value in job.slurm.items() if key not in _SLURM_TIED_TO_THE_JOB}

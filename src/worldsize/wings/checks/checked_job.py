@@ -17,7 +17,8 @@ from worldsize.wings.checks.check_job import single_job
 
 
 def checked_job(options: argparse.Namespace, config: Config) -> tuple[Job, tuple[str, ...], KeyOrigins]:
-    """Return the job, the warnings about it, and the origin of each of its keys. Raise UsageError or JobError."""
+    """Return the job whose nodes `worldsize check` checks, the warnings about the job, and the origin of each of its
+    keys (file and line, or option). Raise UsageError or JobError."""
     job, warnings, lines = _named_job(options)
     if options.sets:
         job = apply_overrides(job, options.sets)
@@ -40,8 +41,8 @@ def _named_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
 
 
 def _default_world(options: argparse.Namespace, config: Config) -> str:
-    """Return the world of a check without a job: two nodes on a cluster, so that their connection is checked, and one
-    node on this machine."""
+    """Return the world size ("NxM", nodes × ranks) of a node check without a job: two nodes on a cluster, so that their
+    connection is checked, and one node on this machine."""
     settings = config.computes[choose_compute(config, options.compute, None)]
     return "1x1" if settings.type == LOCAL else "2x1"
 

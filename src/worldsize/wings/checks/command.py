@@ -61,7 +61,8 @@ def complete_rows(**_: Any) -> list[str]:
 
 
 def check(options: argparse.Namespace) -> int:
-    """Check the job's nodes and script, and print the results. Return the exit code."""
+    """Run the command `worldsize check`: check the job's nodes and script, and print the results. With --exclude-bad,
+    also submit the job without the bad nodes; with --dry-run, only print the run. Return the exit code."""
     from worldsize.cli.check_results import exit_code, result_lines, show_results
     from worldsize.service.request import SubmissionRequest
     from worldsize.service.submission.findings import format_notice
@@ -104,8 +105,8 @@ def check(options: argparse.Namespace) -> int:
 
 
 def _submit_job(request: Any, planned: Any, found: Any) -> str | None:
-    """Submit the job on nodes that are not bad, and return the id of its run. If something is bad that does not belong
-    to a node, submit nothing and return None."""
+    """Submit the job on nodes that the node check (`found`) did not judge bad, and return the id of its run. If
+    something is bad that does not belong to a node, print that, submit nothing and return None."""
     from worldsize.cli.progress_line import NoticePrinter
     from worldsize.service.submission.submit import start
     from worldsize.wings.checks.exclusion import without_nodes

@@ -15,7 +15,8 @@ _KINDS = ("slurm", "hpcpack")
 
 
 def require_exclusion(compute: Compute, settings: ComputeSettings) -> None:
-    """Raise UsageError if nodes of this compute cannot be excluded one by one."""
+    """Raise UsageError if nodes of this compute cannot be excluded from a run one by one, as `--exclude-bad` does: on
+    this machine, inside a Slurm allocation, or on computes other than Slurm and HPC Pack."""
     if "local" in compute.capabilities:
         raise UsageError("the nodes of a local run are all this machine", WHERE, "name a cluster: --compute NAME")
     if settings.type == "slurm" and "queue" not in compute.capabilities:
@@ -66,6 +67,7 @@ def _scheduler_name(host: str, names: Sequence[str]) -> str:
 
 
 def _items(value: object) -> tuple[str, ...]:
-    """Return the names in a list, or in a text separated by commas."""
+    """Return the node names in a list, or in a text separated by commas, as a tuple; an empty tuple for other
+    values."""
     parts = value.split(",") if isinstance(value, str) else value
     return tuple(str(part).strip() for part in parts) if isinstance(parts, (list, tuple)) else ()

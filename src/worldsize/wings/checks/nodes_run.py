@@ -30,8 +30,8 @@ _TIMED_OUT = 124
 
 
 class CheckFailed(Exception):
-    """The error that a check itself failed. The reason has already been printed. `code` is the exit code of this
-    process."""
+    """The error that the run of a node check itself failed. The reason has already been printed. `code` is the exit
+    code of this process."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -41,8 +41,9 @@ class CheckFailed(Exception):
 def run_check(
     request: SubmissionRequest, planned: PlannedJob, ids: Sequence[str], timeout: float | None
 ) -> CheckResults:
-    """Read the script on this machine, submit the check of the nodes and wait for its end. Return the results for these
-    ids. Raise CheckFailed, and the errors of a submission."""
+    """Check the job's script on this machine, submit the node check and wait for its end. Return the CheckResults with
+    the rows whose ids are in `ids`; if they name only rows about the script, submit nothing. Raise CheckFailed, and the
+    errors of a submission."""
     about = (planned.plan, planned.job, planned.facts, request.config.computes[planned.plan.compute])
     rows = tuple(row for row in script_rows(*about) if row.id in ids)
     if not any(name in ids for name in row_ids()):
@@ -52,7 +53,8 @@ def run_check(
 
 
 def check_request(request: SubmissionRequest, planned: PlannedJob, ids: Sequence[str]) -> SubmissionRequest:
-    """Return the submission of the run that checks the nodes."""
+    """Return the submission request of the run that checks the nodes of the planned job, with the requirements for the
+    nodes, for the rows in `ids`."""
     settings = request.config.computes[planned.plan.compute]
     script = facts_of_script(planned.plan, planned.job, planned.facts, settings)
     asked = asked_of(planned.plan, request, planned.job, planned.facts, script)
@@ -61,7 +63,8 @@ def check_request(request: SubmissionRequest, planned: PlannedJob, ids: Sequence
 
 
 def _run_on_nodes(request: SubmissionRequest, timeout: float | None) -> CheckResults:
-    """Submit the check, wait for its end, and read the record that its head has written."""
+    """Submit the run of the node check, wait for its end, and return the CheckResults from the record that its head has
+    written. Raise CheckFailed if the run failed or has no record."""
     signals = FollowSignals()
 
     def submitting(paths: RunPaths) -> None:
@@ -81,8 +84,8 @@ def _run_on_nodes(request: SubmissionRequest, timeout: float | None) -> CheckRes
 
 
 def _follow(run: Run, signals: FollowSignals, timeout: float | None) -> Status:
-    """Wait for the end of the run and return its status. Raise CheckFailed if the timeout expires, in which case the
-    run is cancelled, and if the user detaches."""
+    """Wait for the end of the node check's run and return its status. Raise CheckFailed if the timeout in seconds
+    expires, in which case the run is cancelled, and if the user detaches."""
     line = WaitingLine(f"check {run.id}")
     try:
         signals.follow()
@@ -103,7 +106,8 @@ def _follow(run: Run, signals: FollowSignals, timeout: float | None) -> Status:
 
 
 def _report_failure(run: Run, status: Status, rows: Sequence[CheckRow]) -> int:
-    """Print why the run of a check failed, and the bad rows that it had found by then. Return the exit code."""
+    """Print why the run of a node check failed, and the bad rows that it had found by then. Return the exit code of
+    this process."""
     from worldsize.service.runs.failure_screen import run_failure_lines
 
     report(f"check {run.id} {state_text(status.state, sys.stderr)}", *run_failure_lines(run, status))

@@ -23,7 +23,8 @@ _NOT_DISTRIBUTED, _DOWNLOADS = "script.not_distributed", "script.downloads"
 
 
 def script_rows(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[CheckRow]:
-    """Return a row for each finding, with the file and its line; none if the script cannot be read."""
+    """Return the rows of `worldsize check` about the job's script: one CheckRow for each finding, with the file and its
+    line; none if the script cannot be read."""
     return [
         CheckRow("", found.id, _place(found), found.what, found.verdict, found.hint)
         for found in _findings(plan, job, facts, settings)
@@ -31,8 +32,8 @@ def script_rows(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSett
 
 
 def notices_of(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[CheckResult]:
-    """Return the notices for the user before ranks start, and the errors for which they are not started. Downloads are
-    left to `download_notices`."""
+    """Return the findings about the job's script as CheckResults: notices for the user before ranks start, and errors
+    for which they are not started. Downloads are left to `download_notices`."""
     return [
         CheckResult("error" if found.refused else "notice", found.what, _place(found), found.hint or None, id="script")
         for found in _findings(plan, job, facts, settings)
@@ -41,8 +42,8 @@ def notices_of(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSetti
 
 
 def download_notices(job: Job) -> list[CheckResult]:
-    """Return the notices about downloads of a job on offline nodes, as found in its command and its code. `where` is
-    the file and line, or "command"."""
+    """Return the notices, as CheckResults, about the downloads of a job on offline nodes, as found in its command and
+    its code. `where` is the file and line, or "command"."""
     request = _of_job(job, True)
     return [
         CheckResult(
@@ -53,20 +54,23 @@ def download_notices(job: Job) -> list[CheckResult]:
 
 
 def facts_of_script(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> Mapping[str, Any]:
-    """Return the facts of the script, as in `script/facts.py`; {} if its code is not on this machine."""
+    """Return the facts of the job's script (`modules`, `workers`, `backend`, `hosts`), as in `script/facts.py`; {} if
+    its code is not on this machine."""
     request = _request(plan, job, facts, settings)
     return script_facts(request) if request.code_dir else {}
 
 
 def trains_alone(script: str, nodes: int, ranks_per_node: int) -> bool:
-    """Return whether each rank of this world would train on its own, according to the text of the file `script`."""
+    """Return whether each rank of a run on `nodes` nodes with `ranks_per_node` ranks would train on its own, according
+    to the text of the file `script`."""
     directory, name = os.path.split(os.path.abspath(script))
     request = ScriptRequest(directory, ("python", name), nodes, ranks_per_node, nodes * ranks_per_node)
     return any(found.id == _NOT_DISTRIBUTED for found in script_findings(request))
 
 
 def _place(found: ScriptFinding) -> str:
-    """Return the place of a finding, "train.py:7"; "the command" if it is in no file."""
+    """Return the place of a finding about the script as text, such as "train.py:7"; "the command" if the finding is in
+    no file."""
     if not found.file:
         return "the command"
     return f"{found.file}:{found.line}" if found.line else found.file
@@ -77,7 +81,7 @@ def _findings(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettin
 
 
 def _of_job(job: Job, offline: bool) -> ScriptRequest:
-    """Return the request to check the script of a job, made from the job alone."""
+    """Return the ScriptRequest to check the script of a job, made from the job alone, without its plan."""
     return ScriptRequest(
         code_dir=job.code if job.code and os.path.isdir(job.code) else "",
         argv=(),
@@ -89,7 +93,8 @@ def _of_job(job: Job, offline: bool) -> ScriptRequest:
 
 
 def _request(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> ScriptRequest:
-    """Return the request to check the script. It has no directory if the code is not on this machine."""
+    """Return the ScriptRequest to check the script of a job, with the world size and resources of its plan. The request
+    has no directory if the code is not on this machine."""
     ranks, cpus = max(len(node.ranks) for node in plan.nodes), cpus_per_rank(settings, job)
     return _of_job(job, job.offline or settings.offline)._replace(
         argv=plan.argv,

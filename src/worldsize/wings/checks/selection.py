@@ -16,19 +16,21 @@ SCRIPT_IDS = (
 
 
 def all_ids() -> tuple[str, ...]:
-    """Return the ids of all rows, in the order of the checks."""
+    """Return the ids of all rows of `worldsize check`, those about the script and those about nodes, in the order of
+    the checks."""
     return (*SCRIPT_IDS, *row_ids())
 
 
 def words() -> list[str]:
-    """Return the words that `--only` and `--skip` accept: the ids, and the parts before their dots."""
+    """Return the words that the options `--only` and `--skip` of `worldsize check` accept: the ids of rows, and the
+    parts before their dots."""
     found = dict.fromkeys(name for each in all_ids() for name in (each.partition(".")[0], each))
     return list(found)
 
 
 def selected_ids(only: Sequence[str], skip: Sequence[str]) -> tuple[str, ...]:
-    """Return the selected ids, in the order of the checks. Raise UsageError if a word names no row, or if no row is
-    left."""
+    """Return the ids of the rows that `--only` and `--skip` of `worldsize check` select, in the order of the checks.
+    Without `only`, all rows are selected. Raise UsageError if a word names no row, or if no row is left."""
     wanted = _ids_of(only, "--only") if only else set(all_ids())
     left_out = _ids_of(skip, "--skip")
     found = tuple(name for name in all_ids() if name in wanted and name not in left_out)
@@ -38,8 +40,8 @@ def selected_ids(only: Sequence[str], skip: Sequence[str]) -> tuple[str, ...]:
 
 
 def _ids_of(given: Sequence[str], where: str) -> set[str]:
-    """Return the ids that these words name. A word may contain several names, separated by commas. Raise UsageError if
-    one names no row."""
+    """Return the ids of the rows that the words of the option `where` name. A word may contain several names, separated
+    by commas. Raise UsageError if one names no row."""
     found: set[str] = set()
     for word in (part.strip() for text in given for part in text.split(",")):
         named = [name for name in all_ids() if word in (name, name.partition(".")[0])]

@@ -12,7 +12,8 @@ from worldsize.service.request import KeyOrigins, SubmissionRequest
 
 
 def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeFacts) -> Plan:
-    """Return `plan` with `check` among its options: {mode, only, asked}, as its agents read it."""
+    """Return `plan` with the order for the node check as `check` among its options: {mode, only, asked}, as its agents
+    read it. The mode is CHEAP unless the request sets another one."""
     from worldsize.wings.checks.agent.node_context import CHEAP
 
     check = {"mode": CHEAP, "only": [], **(request.check or {})}
@@ -37,7 +38,8 @@ def _script_facts(request: SubmissionRequest, job: Job, plan: Plan, facts: Compu
 
 
 def script_notices(request: SubmissionRequest, job: Job, plan: Plan, facts: ComputeFacts) -> list[CheckResult]:
-    """Return the notices about problems in the text of the job's script."""
+    """Return the notices, as CheckResults, about problems in the text of the job's script; an empty list if the job has
+    no code."""
     if job.code is None:
         return []
     from worldsize.wings.checks.script_rows import notices_of
@@ -57,7 +59,8 @@ def _with_origin(where: str | None, origins: KeyOrigins) -> str | None:
 
 
 def is_undistributed(script: str, nodes: int, ranks_per_node: int) -> bool:
-    """Return whether each rank of this world would train on its own, according to the text of the file `script`."""
+    """Return whether each rank of a run on `nodes` nodes with `ranks_per_node` ranks would train on its own, according
+    to the text of the file `script`."""
     from worldsize.wings.checks.script_rows import trains_alone
 
     return trains_alone(script, nodes, ranks_per_node)

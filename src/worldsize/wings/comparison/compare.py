@@ -22,8 +22,8 @@ _RECORD_KEYS = ("worldsize", "python", "platform", "host", "git", "env")
 
 
 def compare(old: RunPaths, new: RunPaths) -> dict[str, Any]:
-    """Return the differences: {"job": {key: [old, new]}, "environment": {…}, "nodes": {…}, "code": {"added", "removed",
-    "changed"}}.
+    """Return the differences between two runs: {"job": {key: [old, new]}, "environment": {…}, "nodes": {…}, "code":
+    {"added", "removed", "changed"}}.
 
     A secret that differs is reported, masked on both sides. Nodes are compared if the agents of both runs have recorded
     their hardware and software. A run without a snapshot counts as one without files.
@@ -65,8 +65,8 @@ def _environment(paths: RunPaths) -> dict[str, Any]:
 
 
 def _nodes(old: RunPaths, new: RunPaths) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the tables of the hardware and software of the nodes of each run. Both are empty if one is not known or is
-    incomplete, because missing values would be reported as differences."""
+    """Return two mappings, one for each run, of the hardware and software of the run's nodes. Both are empty if one is
+    not known or is incomplete, because missing values would be reported as differences."""
     facts = find_provider("facts")
     found = [facts.recorded_facts(paths) for paths in (old, new)] if facts else [(), ()]
     if facts is None or not all(nodes and all(node.complete for node in nodes) for nodes in found):
@@ -83,8 +83,8 @@ def _check_record(value: Any) -> Mapping[str, Any]:
 
 
 def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the paths, sorted, that differ between two manifests. `changed` are those that differ in content, kind or
-    target."""
+    """Return the sorted paths that differ between two manifests of code snapshots, in the lists `added`, `removed` and
+    `changed`. `changed` are those that differ in content, kind or target."""
     before, after = old["files"], new["files"]
     return {
         "added": sorted(after.keys() - before.keys()),
@@ -94,8 +94,8 @@ def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list
 
 
 def _manifest(paths: RunPaths) -> Mapping[str, Any]:
-    """Return the manifest of a run's snapshot; one without files if there is no snapshot. Raise DamagedRun, NewerFormat
-    or OSError. Raise NotFound if the manifest is a broken link."""
+    """Return the manifest of a run's code snapshot; one without files if there is no snapshot. Raise DamagedRun,
+    NewerFormat or OSError. Raise NotFound if the manifest is a broken link."""
     manifest = read_record(paths.manifest, _check_manifest)
     if manifest is not None:
         return manifest

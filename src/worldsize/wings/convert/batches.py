@@ -55,7 +55,8 @@ class BatchSources:
                         self.bodies.append((function_file, body, names))
 
     def _bodies(self, file: SourceFile, body: cst.CSTNode) -> Iterator[tuple[SourceFile, cst.CSTNode]]:
-        """Yield the body of a loop, and the bodies of the functions that it calls directly or indirectly."""
+        """Yield pairs (file, body): the body of a training loop, and the bodies of the functions that it calls directly
+        or indirectly."""
         found, pending = set(), [(file, body, 0)]
         while pending:
             file, body, depth = pending.pop()
@@ -69,7 +70,8 @@ class BatchSources:
     def _batch_names(
         self, file: SourceFile, target: cst.CSTNode, iterated: cst.BaseExpression, depth: int = 0
     ) -> set[str]:
-        """Return the names that get a part of the batch, without the numbers that `enumerate` and `zip` produce."""
+        """Return the names in the target of a training loop that get a part of the batch, without the numbers that
+        `enumerate` and `zip` produce. `iterated` is the expression that the loop iterates over."""
         origins = self._program.origins(file, iterated)
         if isinstance(iterated, (cst.Name, cst.Attribute)) and len(origins) == 1:
             file, iterated = origins[0]
@@ -88,7 +90,8 @@ class BatchSources:
         return self._batch_names(file, target, iterated.args[0].value, depth + 1)
 
     def _goes_through_batch(self, file: SourceFile, loop: cst.For) -> bool:
-        """Return whether a loop iterates over parts of the value that an enclosing loop produces."""
+        """Return whether a loop of the training iterates over parts of the value that an enclosing loop produces, and
+        so over parts of a batch."""
         first = {first_name(value) for value in _iterated(loop.iter)}
         return any(
             isinstance(outer, cst.For) and not _is_of_loaders(outer, loop) and first & _names(outer.target)
@@ -96,7 +99,8 @@ class BatchSources:
         )
 
     def _take_iterator(self, file: SourceFile, iterator: cst.BaseExpression) -> None:
-        """Record the expressions from which the argument of a `next` was created."""
+        """Record the expressions from which `iterator`, the argument of a call of `next` in a training loop, was
+        created as sources of batches."""
         values = [(file, each) for each in self._program.values_of(file, iterator)]
         if isinstance(iterator, (cst.Call, cst.Name, cst.Attribute)):
             values = self._program.origins(file, iterator)
@@ -116,8 +120,8 @@ class BatchSources:
             self._take(file, value.orelse, depth + 1)
 
     def _take_name(self, file: SourceFile, value: Any, depth: int) -> None:
-        """Record a name as a source of batches. If it was assigned a wrapper such as `tqdm` or `iter` of a loader,
-        record the wrapped loader instead."""
+        """Record a name or attribute as a source of the training's batches. If it was assigned a wrapper such as `tqdm`
+        or `iter` of a loader, record the wrapped loader instead."""
         origins = [] if isinstance(value, cst.Subscript) else self._program.origins(file, value)
         given = [each for _, each in origins]
         around = set(file.around(value))  # `loader` in `loader = tqdm(loader)` has its earlier value
@@ -166,7 +170,8 @@ class BatchSources:
 
 
 def _is_of_loaders(outer: cst.For, loop: cst.For) -> bool:
-    """Return whether the outer loop iterates over numbers or a list, or the inner loop over a loader."""
+    """Return whether the outer of two nested loops iterates over numbers or a list, or the inner loop over a name of a
+    loader. Then the inner loop's values are batches, and not parts of one."""
     if is_counting(outer.iter) or isinstance(outer.iter, (cst.List, cst.Tuple)):
         return True
     return any("load" in last_name(each) for each in _iterated(loop.iter) if isinstance(each, cst.Name))
@@ -177,7 +182,8 @@ def _names(node: cst.CSTNode) -> set[str]:
 
 
 def _assigned_names(file: SourceFile, call: cst.Call) -> set[str]:
-    """Return the names that the statement with this call assigns."""
+    """Return the names that the assignment statement around this call assigns; an empty set if the call is in no
+    assignment."""
     for around in file.around(call):
         if isinstance(around, cst.Assign):
             return set().union(*(_names(target.target) for target in around.targets))
@@ -187,7 +193,8 @@ def _assigned_names(file: SourceFile, call: cst.Call) -> set[str]:
 
 
 def _iterated(value: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return the expressions that `enumerate`, `zip` and the like iterate over."""
+    """Return the expressions that an iteration over `value` reads: the arguments of `enumerate`, `zip` and the like, or
+    `value` itself."""
     if isinstance(value, cst.Call) and last_name(value.func) in GOES_THROUGH:
         return [each for arg in value.args if arg.keyword is None for each in _iterated(arg.value)]
     return [value]

@@ -107,8 +107,8 @@ class CallKinds:
         return self._of_arguments(file, call, is_method)
 
     def returned(self, file: SourceFile, call: cst.Call, place: int | None = None) -> Kind | None:
-        """Return the kind of the value that a function or model of these files returns; None if the call is none.
-        `place` selects an element of a tuple."""
+        """Return the Kind of the value that a call of a function or model of the training's files returns; None if the
+        called function is in none of the files. `place` selects an element of a tuple."""
         whole, parts = [], []
         for function in self._functions(file, call):
             for node in own_nodes(function.node.body, cst.Return):
@@ -125,14 +125,15 @@ class CallKinds:
         return self._program.called(file, call) or self._program.forwards(file, call)
 
     def _loss_made(self, file: SourceFile, call: cst.Call) -> tuple[SourceFile, cst.Call] | None:
-        """Return the call that created a loss, such as `nn.MSELoss()` for `criterion(out, y)`, and its file; None if
-        there is none."""
+        """Return the call that created the called loss, such as `nn.MSELoss()` for the call `criterion(out, y)`, and
+        the file of that call; None if no loss was created."""
         made = [(home, each) for home, each in self._program.origins(file, call.func) if code(each) != "None"]
         losses = [(home, each) for home, each in made if isinstance(each, cst.Call) and last_name(each.func) in LOSSES]
         return losses[0] if losses and len(losses) == len(made) else None
 
     def _loss(self, file: SourceFile, call: cst.Call, home: SourceFile, made: cst.Call) -> Kind:
-        """Return the kind of the value of a loss, which was created by the call `made` in the file `home`."""
+        """Return the Kind of the value of a call of a loss function, such as MEAN or SUM. The loss was created by the
+        call `made` in the file `home`."""
         kinds = [self._values.kind(file, each.value) for each in call.args if each.keyword is None]
         mixed = first_mixed(kinds)
         if mixed is not None:
@@ -161,8 +162,8 @@ class CallKinds:
         return SIZE if inner == SAMPLES and last_name(call.func) == "numel" else inner
 
     def _of_value(self, file: SourceFile, call: cst.Call, value: cst.BaseExpression, is_method: bool) -> Kind | None:
-        """Return the kind of the value of a method, or of a function of torch, derived from the value that it is
-        applied to; None if that does not determine it."""
+        """Return the Kind of the result of a method, or of a function of torch, derived from `value`, which it is
+        applied to; None if that does not determine the Kind."""
         name, inner = last_name(call.func), self._values.kind(file, value)
         others = [self._values.kind(file, each.value) for each in (call.args if is_method else call.args[1:])]
         mixed = first_mixed([inner, *others])
@@ -204,7 +205,8 @@ class CallKinds:
         return SAMPLES
 
     def _may_be_first(self, file: SourceFile, dims: cst.BaseExpression) -> bool:
-        """Return whether a reduction may reduce over the samples: over the first dimension, or over the last three."""
+        """Return whether a reduction over the dimensions `dims` may reduce over the samples of the batch: over the
+        first dimension, or over the last three."""
         given = [each for _, each in self._program.origins(file, dims)]
         given += [part for each in given if isinstance(each, cst.IfExp) for part in (each.body, each.orelse)]
         return any(is_first(each) or (each is not dims and _is_long(each)) for each in given)
@@ -223,7 +225,8 @@ class CallKinds:
         return None
 
     def _of_arguments(self, file: SourceFile, call: cst.Call, is_method: bool) -> Kind:
-        """Return the kind of the value of an unknown call. It is SAMPLES if an argument depends on the samples."""
+        """Return the Kind of the value of a call of an unknown function, derived from its arguments. It is SAMPLES if
+        an argument depends on the samples."""
         values: list[cst.BaseExpression] = [each.value for each in call.args]
         if isinstance(call.func, cst.Attribute) and is_method:
             values.append(call.func.value)
@@ -250,8 +253,8 @@ def _is_of_module(file: SourceFile, function: cst.BaseExpression) -> bool:
 
 
 def _is_taken_apart(file: SourceFile, value: cst.BaseExpression) -> bool:
-    """Return whether the function unpacks the value of a name as a tuple or a dictionary: by `x, y = batch` or
-    `batch["x"]`, or by `batch[0]` if it passes the whole batch to no other function."""
+    """Return whether the function around `value`, a name of a batch, unpacks its value as a tuple or a dictionary: by
+    `x, y = batch` or `batch["x"]`, or by `batch[0]` if it passes the whole batch to no other function."""
     nodes = nodes_below(file.function_around(value)) if isinstance(value, cst.Name) else ()
     parts: list[cst.CSTNode] = []
     is_given = False
@@ -273,19 +276,21 @@ def _is_long(dims: cst.BaseExpression) -> bool:
 
 
 def is_first(dims: cst.BaseExpression) -> bool:
-    """Return whether the dimensions include the first one, that of the samples."""
+    """Return whether the dimensions of a reduction include the first one, 0, that of the samples."""
     elements = [each.value for each in dims.elements] if isinstance(dims, (cst.Tuple, cst.List)) else [dims]
     return any(code(each) == "0" for each in elements)
 
 
 def _has_place(made: cst.Call) -> bool:
-    """Return whether a loss class gets its weights as a positional argument."""
+    """Return whether a call that creates CrossEntropyLoss or NLLLoss passes the weights of the classes as its first
+    positional argument."""
     plain = [each for each in made.args if each.keyword is None]
     return bool(plain) and last_name(made.func) in ("CrossEntropyLoss", "NLLLoss") and code(plain[0].value) != "None"
 
 
 def _reduction(call: cst.Call) -> Kind | None:
-    """Return the kind of a loss's reduction; None if it has none, or if it is not known."""
+    """Return the Kind of the reduction of a loss function, MEAN or SUM, from the arguments of its call; None if it has
+    none, or if it is not known."""
     if argument(call, "reduce") is not None:
         return None
     given = argument(call, "reduction") or argument(call, "size_average")

@@ -90,7 +90,8 @@ def convert(options: argparse.Namespace) -> int:
 
 
 def _report_conversion(files: ConvertedFiles) -> None:
-    """Print the remarks on what was left unchanged. Raise UsageError if the result would not be right."""
+    """Print the remarks of a conversion on what was left unchanged, and its errors. Raise UsageError with the last
+    error if there are errors, so that the result would not be right."""
     for remark in files.remarks:
         report(f"{remark.path}:{remark.line}: {remark.text}")
     for error in files.errors[:-1]:
@@ -108,7 +109,8 @@ def _check(files: ConvertedFiles, arguments: Sequence[str], seconds: float) -> C
 
 
 def _show_nothing(text: str = "") -> None:
-    """Do nothing. Used instead of `show_transient_line` if stderr is no terminal."""
+    """Do nothing. The replacement for `show_transient_line`, which shows the current trial of the check, if stderr is
+    no terminal."""
 
 
 def _as_json(outcome: _Outcome) -> dict[str, Any]:

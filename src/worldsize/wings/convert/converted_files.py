@@ -40,8 +40,8 @@ class ConvertedFiles(NamedTuple):
         return "".join(found)
 
     def write(self) -> None:
-        """Write the files that differ, the helpers first, because the others import them. Raise UsageError if one
-        cannot be written; the files written before it are then restored."""
+        """Write the converted files that differ from the originals, the helpers first, because the others import them.
+        Raise UsageError if one cannot be written; the files written before it are then restored."""
         written: list[str] = []
         for path, text in sorted(self.after.items(), key=lambda item: item[0] != self.helpers):
             if text != self.before[path]:
@@ -62,8 +62,9 @@ class ConvertedFiles(NamedTuple):
 
 
 def convert_training(scripts: Sequence[str]) -> ConvertedFiles:
-    """Convert scripts and the modules in their directories that they import. The first script is the one that is
-    started. Raise UsageError if a file cannot be read or is not Python, or if the script distributes itself."""
+    """Convert a training: the `scripts` and the modules in their directories that they import. The first script is the
+    one that is started. Return the ConvertedFiles, which are not written. Raise UsageError if a file cannot be read or
+    is not Python, or if the script distributes itself."""
     sources = read_training(scripts)
     for path, text in sources.items():
         try:

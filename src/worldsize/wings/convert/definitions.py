@@ -24,7 +24,7 @@ class Definition(NamedTuple):
 
 
 class Definitions:
-    """The definitions in one file."""
+    """The definitions of names in one file of the training."""
 
     def __init__(self, file: SourceFile) -> None:
         self._file = file
@@ -35,8 +35,9 @@ class Definitions:
                 scope.setdefault(text, []).append(definition)
 
     def reaching(self, use: cst.CSTNode, scope: cst.CSTNode) -> tuple[list[Definition], bool]:
-        """Return the definitions, in the order of the text, that the value of `use` may come from, and whether the
-        first of them is certainly executed before it. Definitions are found by the text of their target."""
+        """Return the definitions, in the order of the text, that the value of `use`, a name or attribute in the
+        function `scope`, may come from, and whether the first of them is certainly executed before `use`. Definitions
+        are found by the text of their target."""
         found = self._by_scope.get(scope, {}).get(code(use), [])
         around = {use, *self._file.around(use)}
         line = self._file.line(use)
@@ -51,7 +52,7 @@ class Definitions:
         return before or [each for each in found if each.node not in around], False
 
     def anywhere(self, text: str) -> list[Definition]:
-        """Return the definitions of an attribute in all functions of the file."""
+        """Return the definitions of a name or attribute, such as "self.loader", in all functions of the file."""
         return [each for scope in self._by_scope.values() for each in scope.get(text, ())]
 
     def _is_sure(self, definition: Definition, around: set[cst.CSTNode]) -> bool:
@@ -95,7 +96,8 @@ def _definitions(node: cst.CSTNode) -> Iterator[tuple[str, Definition]]:
 def _parts(
     target: cst.BaseExpression, value: cst.BaseExpression, node: cst.CSTNode
 ) -> Iterator[tuple[str, Definition]]:
-    """Yield each target with its definition, for `a, b = c, d` and `a, b = pair`."""
+    """Yield pairs (text of the target, Definition) for the targets of an assignment such as `a, b = c, d` or `a, b =
+    pair`."""
     if not isinstance(target, (cst.Tuple, cst.List)):
         yield code(target), Definition(node, value)
     elif isinstance(value, (cst.Tuple, cst.List)) and len(value.elements) == len(target.elements):
@@ -112,7 +114,7 @@ def _parts(
 
 
 def target_names(target: cst.CSTNode) -> Iterator[str]:
-    """Yield the single targets of an assignment, as they are written."""
+    """Yield the texts of the single targets of an assignment, such as "a" and "self.b" for `a, self.b = …`."""
     if isinstance(target, cst.StarredElement):
         target = target.value
     if isinstance(target, (cst.Tuple, cst.List)):

@@ -39,7 +39,8 @@ Place = tuple[SourceFile, int, str]
 
 
 class Doubts:
-    """The remarks on such code. `remarks` are (file, line, text). `norm` is the place of a BatchNorm."""
+    """The remarks on code of a training by which its figures differ from those of a single process, although the
+    training is right. `remarks` are (file, line, text). `norm` is the place of a BatchNorm."""
 
     def __init__(
         self, program: Program, kinds: LossKinds, bodies: list[tuple[SourceFile, cst.CSTNode, set[str]]]
@@ -64,8 +65,8 @@ class Doubts:
         return next(((file, call) for file in files for call in calls_below(file.module) if test(call)), None)
 
     def _trained(self, bodies: list[tuple[SourceFile, cst.CSTNode, set[str]]]) -> list[tuple[SourceFile, cst.CSTNode]]:
-        """Return the nodes of the code that trains: the loops over batches, and the functions and models that they
-        call."""
+        """Return pairs (file, node) for all nodes of the code that trains: the `bodies` of the loops over batches, and
+        the functions and models that they call."""
         found: list[tuple[SourceFile, cst.CSTNode]] = []
         pending = [(file, body) for file, body, _ in bodies]
         seen: set[cst.CSTNode] = set()
@@ -82,7 +83,8 @@ class Doubts:
         return found
 
     def _say_sizes(self, trained: list[tuple[SourceFile, cst.CSTNode]]) -> None:
-        """Add remarks on sizes of the whole batch in code that works on a part of it."""
+        """Add remarks on names of the whole batch's size, such as `batch_size`, that are used in code that trains,
+        where a rank works on a part of the batch."""
         said: set[str] = set()
         for file, node in trained:
             is_name = isinstance(node, (cst.Name, cst.Attribute)) and last_name(node).lower() in _SIZES
@@ -91,7 +93,8 @@ class Doubts:
                 self._say((file, node), _SIZE_TEXT.format(code(node)))
 
     def _say_states(self, trained: list[tuple[SourceFile, cst.CSTNode]]) -> None:
-        """Add remarks on buffers that are updated with values of a rank's part of the batch."""
+        """Add remarks on buffers of models that the code that trains updates with values of a rank's part of the
+        batch."""
         buffers = {
             f"self.{code(call.args[0].value).strip(_QUOTES)}"
             for file in self._program.files
@@ -107,8 +110,8 @@ class Doubts:
                 self._say((file, node), _STATE_TEXT.format(name))
 
     def _is_measured(self, file: SourceFile, node: Any) -> bool:
-        """Return whether a name was assigned the size of actual data, or has no known value. Return False for an
-        attribute."""
+        """Return whether the name of a batch size was assigned the size of actual data, such as `len(x)`, or has no
+        known value. Return False for an attribute."""
         if isinstance(node, cst.Attribute):
             return False
         texts = [code(each) for each in self._program.values_of(file, node)]
@@ -116,8 +119,8 @@ class Doubts:
 
 
 def _updated(node: cst.CSTNode) -> tuple[str, list[cst.BaseExpression]]:
-    """Return the target that is changed in place or assigned, and the values: `self.mean` for
-    `self.mean.mul_(0.9).add_(x)`."""
+    """Return the text of the target that a statement or call changes in place or assigns, and the values: `self.mean`
+    for `self.mean.mul_(0.9).add_(x)`. Return ("", []) for other nodes."""
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value.endswith("_"):
         target: cst.BaseExpression = node.func.value
         values = [each.value for each in node.args]
@@ -134,7 +137,8 @@ def _updated(node: cst.CSTNode) -> tuple[str, list[cst.BaseExpression]]:
 
 
 def _is_used(file: SourceFile, node: cst.CSTNode) -> bool:
-    """Return whether a size is passed to a function other than a loader, or is part of a shape."""
+    """Return whether the name of a batch size is passed to a function other than a loader, or is an element of a tuple
+    or list, such as a shape."""
     parent, outer = list(file.around(node))[:2]
     if isinstance(parent, cst.Arg):
         return parent.keyword is not node and not (isinstance(outer, cst.Call) and "Loader" in last_name(outer.func))
@@ -142,7 +146,7 @@ def _is_used(file: SourceFile, node: cst.CSTNode) -> bool:
 
 
 def _without_evaluation(program: Program, file: SourceFile, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yield the nodes below a node, without loops over other loaders, which evaluate."""
+    """Yield a node and the nodes below it, without loops over loaders that do not train: these evaluate."""
     yield node
     for child in children(node):
         is_other = isinstance(child, cst.For) and isinstance(child.iter, (cst.Name, cst.Attribute))

@@ -15,7 +15,7 @@ _QUESTIONS = ("isinstance", "hasattr", "type", "is_tensor", "dim", "ndimension",
 
 
 def names_of_losses(file: SourceFile) -> Iterator[str]:
-    """Yield the names and attributes whose backward is called."""
+    """Yield the texts of the names and attributes in a file whose `backward` is called, such as "loss"."""
     for call in calls_below(file.module):
         loss = loss_of(call)
         if isinstance(loss, cst.Call) and last_name(loss.func) == "scale" and loss.args:
@@ -35,7 +35,8 @@ def is_question(node: cst.CSTNode) -> bool:
 
 
 def names_to_backward(nodes: Sequence[Any]) -> set[str]:
-    """Return the names that a loss is computed from whose backward is called."""
+    """Return the names, among these nodes, that a loss is computed from whose `backward` is called, followed through
+    assignments."""
     calls = [each for each in nodes if isinstance(each, cst.Call) and is_backward(each)]
     found = {name for call in calls for name in _values_in(call)}
     given = [each for each in nodes if isinstance(each, (cst.Assign, cst.AugAssign))]

@@ -43,8 +43,9 @@ Place = tuple[SourceFile, int, str]
 
 
 class Figures:
-    """The figures of a program. `means` and `totals` are the expressions of a rank's part whose mean or total over all
-    ranks is needed. `remarks` are (file, line, text) of those that are not known to be either."""
+    """The figures that a training computes from its batches. `means` and `totals` are the expressions of a rank's part
+    whose mean or total over all ranks is needed. `remarks` are (file, line, text) of those that are not known to be
+    either."""
 
     def __init__(self, program: Program, kinds: LossKinds, module: str) -> None:
         self._program = program
@@ -60,7 +61,8 @@ class Figures:
         self._losses = {file.path: set(names_of_losses(file)) for file in program.files}
 
     def read(self, file: SourceFile, body: cst.CSTNode, given: set[str]) -> None:
-        """Analyse code that trains with the batch in the names `given`."""
+        """Analyse a body of code that trains with the batch in the names `given`, and record the figures that it
+        computes in `means`, `totals` and `remarks`."""
         if body in self._seen:
             return
         self._seen.add(body)
@@ -91,7 +93,8 @@ class Figures:
             self._read_told(file, node, [node.value], batch)
 
     def _tells(self, file: SourceFile, call: cst.Call, trained: set[str]) -> bool:
-        """Return whether a call prints or stores its arguments."""
+        """Return whether a call in the training prints or stores its arguments, such as `print(loss)` or
+        `losses.append(loss)`. `trained` are names that a loss is computed from."""
         name = last_name(call.func)
         if name in _NOT_TOLD or is_backward(call):
             return False
@@ -110,8 +113,8 @@ class Figures:
         return isinstance(inner, cst.FunctionDef) and "closure" in inner.name.value
 
     def _nodes_after(self, file: SourceFile, body: cst.CSTNode, given: set[str], kept: set[str]) -> Iterator[Any]:
-        """Yield the nodes of statements after a loop, in its function, that use names which only the loop assigns, or
-        which keep its last batch."""
+        """Yield the nodes of statements after the loop with this body, in the loop's function, that use names which
+        only the loop assigns, or which keep its last batch."""
         loop = next(file.around(body), None)
         if not isinstance(loop, (cst.For, cst.While)) or loop.body is not body:
             return
@@ -129,7 +132,8 @@ class Figures:
                 yield from nodes_below(statement)
 
     def _own_nodes(self, file: SourceFile, node: cst.CSTNode) -> Iterator[Any]:
-        """Yield the nodes below a node, without inner loops and functions that do not train: they evaluate."""
+        """Yield a node and the nodes below it, without inner loops and functions that do not train: these evaluate.
+        Loops over a `range` are included."""
         yield node
         for child in children(node):
             is_inner = isinstance(child, (cst.For, cst.While, cst.FunctionDef))
@@ -137,11 +141,13 @@ class Figures:
                 yield from self._own_nodes(file, child)
 
     def _is_of_batch(self, loop: cst.CSTNode) -> bool:
-        """Return whether a loop counts over a `range`, like a loop over the steps of a sequence."""
+        """Return whether a node is a `for` loop that counts over a `range`, like a loop over the steps of a
+        sequence."""
         return isinstance(loop, cst.For) and isinstance(loop.iter, cst.Call) and code(loop.iter.func) == "range"
 
     def _read_number(self, file: SourceFile, call: cst.Call, batch: set[str]) -> None:
-        """Record the value of `value.item()` or `float(value)`, if it is a loss, a mean or a sum."""
+        """Record the value of `value.item()` or `float(value)` as a figure to reduce over all ranks, if it depends on
+        the batch and is a loss, a mean or a sum."""
         if last_name(call.func) == "item" and isinstance(call.func, cst.Attribute):
             value = call.func.value
         elif code(call.func) in ("float", "int") and len(call.args) == 1:
@@ -152,7 +158,8 @@ class Figures:
             self._settle(file, value, batch)
 
     def _read_function(self, file: SourceFile, call: cst.Call, batch: set[str]) -> None:
-        """Analyse a called function that trains, with the parameters that get a part of the batch."""
+        """Analyse the function that a call in the training calls, if the function trains. The parameters that get a
+        part of the batch are treated as the batch."""
         for function in self._program.called(file, call):
             if self._program.trains(function.file, function.node.body):
                 params = [param.name.value for param in function.node.params.params]
@@ -172,7 +179,8 @@ class Figures:
         return set().union(*(self._names(child) for child in children(node)))
 
     def _names_from(self, file: SourceFile, nodes: Sequence[Any], given: set[str], trained: set[str]) -> set[str]:
-        """Return the names that get a part of the batch."""
+        """Return the names that get a part of the batch by these nodes (assignments, calls and loops), starting from
+        the names `given`."""
         found = set(given)
         while True:
             before = len(found)
@@ -190,16 +198,16 @@ class Figures:
                 return found
 
     def _kept(self, file: SourceFile, call: cst.Call, batch: set[str]) -> set[str]:
-        """Return the name of the object if its class trains and a method of it, which may store its arguments, gets a
-        part of the batch; an empty set otherwise."""
+        """Return a set with the name of the object whose method is called, if the object's class trains and the method,
+        which may store its arguments, gets a part of the batch; an empty set otherwise."""
         if not isinstance(call.func, cst.Attribute) or not isinstance(call.func.value, cst.Name):
             return set()
         is_given = any(self._names(arg.value) & batch for arg in call.args)
         return {call.func.value.value} if is_given and self._program.class_trains(file, call.func.value) else set()
 
     def _settle(self, file: SourceFile, value: cst.CSTNode, batch: set[str]) -> bool:
-        """Return whether the value over all ranks is known, and record it as a mean or a total. A loss that is trained
-        with counts as a mean. If that is not visible, there is a remark on the loss."""
+        """Return whether the kind of a figure over all ranks is known, and record the figure in `means` or `totals`. A
+        loss that is trained with counts as a mean. If that is not visible, there is a remark on the loss."""
         kind = self._kinds.kind(file, value)
         if self._is_done(file, value, batch):
             return True
@@ -214,8 +222,8 @@ class Figures:
         return True
 
     def _is_settled_where_defined(self, file: SourceFile, name: cst.Name, batch: set[str]) -> bool:
-        """Return whether all parts of the batch in the value of a name are reduced over all ranks where it is defined,
-        as in `seen = step * size + len(x)`. Return False for names that a loss is computed from."""
+        """Return whether all parts of the batch in the value of a name are reduced over all ranks in the statement that
+        defines the name, as in `seen = step * size + len(x)`. Return False for names that a loss is computed from."""
         found, is_sure = self._kinds.origins.definitions(file, name, file.function_around(name))
         if not is_sure or len(found) != 1 or name.value in self._trained or found[0].place is not None:
             return False
@@ -229,8 +237,8 @@ class Figures:
         return not left
 
     def _is_done(self, file: SourceFile, value: cst.CSTNode, batch: set[str]) -> bool:
-        """Return whether a value was already reduced over all ranks where it was computed. A value that was computed in
-        the same function counts only if all of its parts that depend on the batch were reduced."""
+        """Return whether a figure was already reduced over all ranks where it was computed. A value that was computed
+        in the same function counts only if all of its parts that depend on the batch were reduced."""
         origins = [(home, each) for home, each in self._kinds.origins.origins(file, value) if each is not value]
         done = [(home, each) for home, each in origins if any(map(self._is_shared, nodes_below(each)))]
         inner = file.function_around(value)
@@ -241,14 +249,16 @@ class Figures:
         return bool(done)
 
     def _is_partly_shared(self, file: SourceFile, value: cst.CSTNode) -> bool:
-        """Return whether a value is a dictionary, a tuple or a list of which an element belongs to a rank's part."""
+        """Return whether a value is a dictionary, a tuple or a list of which an element belongs to a rank's part of the
+        batch and is not reduced over all ranks."""
         for each in (elements(value) or {}).values():
             if not any(map(self._is_shared, nodes_below(each))) and not is_same(self._kinds.kind(file, each)):
                 return True
         return False
 
     def _is_part_settled(self, file: SourceFile, node: cst.Subscript) -> bool:
-        """Return whether the value over all ranks of `out["n"]` is known, where a function has returned `out`."""
+        """Return whether the value over all ranks of `out["n"]` is known, where a function has returned `out`, and
+        record it in `means` or `totals`."""
         parts = self._kinds.origins.parts(file, node)
         left = [(home, value) for home, value in parts if not any(map(self._is_shared, nodes_below(value)))]
         if len(left) < len(parts):
@@ -264,8 +274,9 @@ class Figures:
         return node in self.means or node in self.totals
 
     def _has_shared_part(self, file: SourceFile, node: cst.CSTNode, seen: set[cst.CSTNode]) -> bool:
-        """Return whether a part of a value, or of the values of its names in the same function, is already reduced over
-        all ranks. A mean or a sum of the whole would reduce that part again."""
+        """Return whether a part of the expression `node`, or of the values of its names in the same function, is
+        already reduced over all ranks. A mean or a sum of the whole would reduce that part again. `seen` are the nodes
+        already examined."""
         inner = file.function_around(node)
         for home, origin in self._kinds.origins.origins(file, node):
             if origin in seen or home is not file or file.function_around(origin) is not inner:
@@ -279,7 +290,8 @@ class Figures:
         return False
 
     def _read_told(self, file: SourceFile, node: cst.CSTNode, values: Sequence[cst.CSTNode], batch: set[str]) -> None:
-        """Analyse values that are printed, counted or collected. Add a remark on those that belong to rank 0's part."""
+        """Analyse values of the training that the statement `node` prints, counts or collects. Add a remark on those
+        that belong to rank 0's part of the batch."""
         left: dict[str, None] = {}
         for value in values:
             self._read_value(file, value, batch, left)
@@ -296,12 +308,12 @@ class Figures:
 
     @property
     def errors(self) -> list[Place]:
-        """The conditions by which the ranks would take different branches."""
+        """The conditions of the training by which the ranks would take different branches, as (file, line, text)."""
         return [(file, file.line(node), text) for file, node, text in self._parting if self.is_for_all(file, node)]
 
     def is_for_all(self, file: SourceFile, node: cst.If | cst.While) -> bool:
-        """Return whether all ranks must take the same branch here, because the code inside trains, leaves the loop or
-        function, or uses figures of all ranks."""
+        """Return whether all ranks must take the same branch at this `if` or `while`, because the code inside trains,
+        leaves the loop or function, or uses figures of all ranks."""
         inner = [*nodes_below(node.body), *(nodes_below(node.orelse) if node.orelse is not None else ())]
         is_shared = any(each in self.means or each in self.totals or isinstance(each, _LEAVES) for each in inner)
         return is_shared or self._program.trains(file, node)

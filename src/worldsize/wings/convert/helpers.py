@@ -24,7 +24,8 @@ class Helpers(NamedTuple):
 
 
 def helpers_for(directory: str, sources: Mapping[str, str]) -> Helpers:
-    """Return the helpers for a script in `directory`, under a free name. Raise UsageError if no name is free."""
+    """Return the Helpers module for a converted training whose script is in `directory`, under a free module name. A
+    name is free if no file of the training in `sources` uses it. Raise UsageError if no name is free."""
     text = read_if_possible(_TEMPLATE).decode()
     for module in _NAMES:
         path = os.path.join(directory, module + ".py")

@@ -81,7 +81,8 @@ def kind_of_ratio(left: Kind, right: Kind) -> Kind | None:
 
 
 def kind_of_several(kinds: Iterable[Kind]) -> Kind | None:
-    """Return the kind of a value that is one of several; None if their kinds do not agree."""
+    """Return the Kind of a value that has one of several kinds, for example by an `if`; None if the kinds do not agree.
+    NUMBER and SAME agree with any other kind, and a mixed kind has precedence."""
     found = set(kinds)
     mixed = first_mixed(sorted(found))
     if mixed is not None:

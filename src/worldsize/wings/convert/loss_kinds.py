@@ -147,7 +147,8 @@ class LossKinds:
         return self.mixed(file, value, "some rows of the batch are taken") if is_part else SAMPLES
 
     def _is_transposed(self, file: SourceFile, value: cst.BaseExpression) -> bool:
-        """Return whether the rows of a value are not those of the samples, as in `pred.t().eq(target)`."""
+        """Return whether the first dimension of an expression's value is not that of the samples, because it was
+        transposed, as in `pred.t().eq(target)`."""
         if is_transposed(value):
             return True
         if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
@@ -158,7 +159,8 @@ class LossKinds:
         return bool(found) and all(self._is_transposed(file, each.value) for each in found)
 
     def size(self, file: SourceFile, value: cst.BaseExpression) -> Kind:
-        """Return the kind of the first size of a value."""
+        """Return the Kind of the first size (`shape[0]`) of an expression's value: SIZE if the value has a row for each
+        sample, MIXED if the value is mixed, NUMBER otherwise."""
         if isinstance(value, (cst.Attribute, cst.Call)) and code(value).endswith((".shape", ".size()")):
             value = value.func.value if isinstance(value, cst.Call) else value.value  # type: ignore[attr-defined]
         inner = self.kind(file, value)
@@ -229,7 +231,8 @@ class LossKinds:
         return self.part(file, definition.value, definition.place)
 
     def _appended(self, file: SourceFile, definition: Definition) -> list[Kind]:
-        """Return the kinds of the values that are appended to a list."""
+        """Return the Kinds of the values that the function appends to the list which the definition creates; an empty
+        list if the definition is no assignment."""
         if not isinstance(definition.node, cst.Assign):
             return []
         name = code(definition.node.targets[0].target) + ".append"
@@ -237,14 +240,16 @@ class LossKinds:
         return [self.kind(file, each.args[0].value) for each in calls if each.args and code(each.func) == name]
 
     def part(self, file: SourceFile, value: cst.BaseExpression, place: int) -> Kind:
-        """Return the kind of one part of a value that is unpacked, such as a shape or the result of a function."""
+        """Return the Kind of the element at position `place` of a value that is unpacked, such as a shape or the result
+        of a function."""
         if code(value).endswith((".shape", ".size()")):
             return self.size(file, value) if place == 0 else NUMBER
         returned = self._calls.returned(file, value, place) if isinstance(value, cst.Call) else None
         return returned if returned is not None else self.kind(file, value)
 
     def _element(self, file: SourceFile, iterated: cst.BaseExpression, place: int, depth: int = 0) -> Kind:
-        """Return the kind of an element that a loop iterates over."""
+        """Return the Kind of an element of the expression `iterated`, which a loop iterates over. `place` is the
+        position of the loop's variable if the element is unpacked."""
         if is_counting(iterated):
             return NUMBER
         name = last_name(iterated.func) if isinstance(iterated, cst.Call) else last_name(iterated)
@@ -272,7 +277,8 @@ class LossKinds:
 
 
 def parameters(function: cst.FunctionDef) -> dict[str, cst.BaseExpression | None]:
-    """Return a function's parameters with their defaults; None for a parameter without a default."""
+    """Return a mapping of the names of a function's parameters to their default expressions; None for a parameter
+    without a default."""
     params = function.params
     found = [*params.posonly_params, *params.params, *params.kwonly_params]
     found += [each for each in (params.star_arg, params.star_kwarg) if isinstance(each, cst.Param)]
@@ -280,8 +286,8 @@ def parameters(function: cst.FunctionDef) -> dict[str, cst.BaseExpression | None
 
 
 def _kind_of_values(kinds: tuple[Kind, ...] | list[Kind]) -> Kind | None:
-    """Return the kind of a value that is computed from the given values element by element; None if that is not
-    possible."""
+    """Return the Kind of a value that is computed element by element from values of the given kinds: NUMBER, SAME or
+    SAMPLES. None if one of these is a mean, a sum or another kind."""
     if all(is_same(each) for each in kinds):
         return NUMBER if all(each == NUMBER for each in kinds) else SAME
     return SAMPLES if all(is_same(each) or each == SAMPLES for each in kinds) else None

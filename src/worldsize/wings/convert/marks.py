@@ -15,7 +15,8 @@ _WIDTH = 100
 
 
 def statement_at(file: SourceFile, line: int) -> cst.CSTNode | None:
-    """Return the innermost statement with separate lines that contains a line; None if there is none."""
+    """Return the innermost statement of a file that has lines of its own and contains the line number `line`; None if
+    there is none."""
     found = None
     for node in nodes_below(file.module):
         if hasattr(node, "leading_lines") and _spans(file, node, line):
@@ -24,7 +25,8 @@ def statement_at(file: SourceFile, line: int) -> cst.CSTNode | None:
 
 
 def commented(text: str) -> Callable[[Any], Any]:
-    """Return a function that adds a comment above a statement."""
+    """Return a function that maps a statement of the syntax tree to the same statement with `text` as a comment above
+    it."""
 
     def add(statement: Any) -> Any:
         return statement.with_changes(leading_lines=[*statement.leading_lines, *_comment_lines(text)])

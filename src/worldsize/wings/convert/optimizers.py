@@ -56,8 +56,8 @@ def _makes_optimizer(program: Program, file: SourceFile, call: cst.Call) -> bool
 
 
 def _is_stepped(program: Program, file: SourceFile, call: cst.Call) -> bool:
-    """Return whether a call gets a model's parameters, and assigns a name on which `step` and `zero_grad` are
-    called."""
+    """Return whether a call creates an optimizer, according to its use: the call gets a model's parameters, and assigns
+    a name on which `step` and `zero_grad` are called."""
     if not any(last_name(inner.func) in _GIVES_WEIGHTS for arg in call.args for inner in calls_below(arg.value)):
         return False
     around = next(file.around(call), None)
@@ -73,8 +73,8 @@ def _is_stepped(program: Program, file: SourceFile, call: cst.Call) -> bool:
 
 
 def _models(program: Program, file: SourceFile, call: cst.Call) -> tuple[str, ...]:
-    """Return the names whose `parameters()` the call gets, directly or through a name that is assigned in the same
-    function."""
+    """Return the names of the models whose `parameters()` the call that creates an optimizer gets, directly or through
+    a name that is assigned in the same function."""
     inner = file.function_around(call)
     found: dict[str, None] = {}
     pending: list[Any] = [arg.value for arg in call.args]
@@ -98,8 +98,8 @@ def _models(program: Program, file: SourceFile, call: cst.Call) -> tuple[str, ..
 
 
 def _names_outside(file: SourceFile, model: cst.BaseExpression) -> list[str]:
-    """Return the names of a model outside of a comprehension: `a` and `b` for `m` in `for m in (a, b)`; none if the
-    models are not listed there."""
+    """Return the names of the models that an expression denotes outside of a comprehension: `a` and `b` for `m` in `for
+    m in (a, b)`; an empty list if the comprehension does not list the models."""
     for around in file.around(model):
         if isinstance(around, (cst.ListComp, cst.GeneratorExp)) and code(around.for_in.target) in code(model).split(
             "."
@@ -111,7 +111,7 @@ def _names_outside(file: SourceFile, model: cst.BaseExpression) -> list[str]:
 
 
 def _parts(value: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return the expression and the objects of its attributes: `a.b.c`, `a.b` and `a`."""
+    """Return an expression and the objects of its attributes, from the outside in: `a.b.c`, `a.b` and `a`."""
     parts = [value]
     while isinstance(parts[-1], cst.Attribute):
         parts.append(parts[-1].value)

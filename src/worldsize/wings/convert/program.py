@@ -19,7 +19,8 @@ _DEFINITION = (cst.FunctionDef, cst.ClassDef)
 
 
 class SourceFile:
-    """A file and its syntax tree. The constructor raises cst.ParserSyntaxError if the text is not Python."""
+    """A file of a training and its syntax tree. The constructor raises cst.ParserSyntaxError if the text is not
+    Python."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -60,13 +61,13 @@ class SourceFile:
         return int(self._positions[node].end.line)
 
     def around(self, node: cst.CSTNode) -> Iterator[Any]:
-        """Yield the nodes that enclose a node, from the inside out."""
+        """Yield the nodes of the file's syntax tree that enclose a node, from the inside out."""
         while node in self._parents:
             node = self._parents[node]
             yield node
 
     def function_around(self, node: cst.CSTNode) -> cst.CSTNode:
-        """Return the innermost function that contains a node, or the module."""
+        """Return the innermost function of the file that contains a node, or the module if there is none."""
         return next((each for each in self.around(node) if isinstance(each, cst.FunctionDef)), self.module)
 
     def owner(self, function: cst.CSTNode) -> str:
@@ -104,7 +105,8 @@ class Program:
         self._training = self._find_training()
 
     def _find_training(self) -> set[Function]:
-        """Return the functions that lead to a backward call."""
+        """Return the functions and methods of the training's files whose code leads to a backward call, directly or
+        through other such functions."""
         found: set[Function] = set()
         everything = [each for group in self._functions.values() for each in group]
         while True:
@@ -114,12 +116,14 @@ class Program:
             found |= more
 
     def class_trains(self, file: SourceFile, value: cst.BaseExpression) -> bool:
-        """Return whether an object's class has a method that leads to a backward call."""
+        """Return whether the class of the object `value`, or a base of it, has a method that leads to a backward
+        call."""
         owners = self._with_bases(self.class_of(file, value))
         return any(each.owner in owners for each in self._training if each.owner)
 
     def trains(self, file: SourceFile, node: cst.CSTNode) -> bool:
-        """Return whether the code below a node leads to a backward call."""
+        """Return whether the code below a node of the file leads to a backward call, directly or through the functions
+        that it calls."""
         return self._trains(file, node, self._training)
 
     def _trains(self, file: SourceFile, node: cst.CSTNode, found: set[Function]) -> bool:
@@ -128,8 +132,8 @@ class Program:
         )
 
     def called(self, file: SourceFile, call: cst.Call) -> list[Function]:
-        """Return the functions of these files that a call may refer to. A method counts if its class is known, or if no
-        other class has a method of that name."""
+        """Return the functions of the training's files that a call may refer to. A method counts if its class is known,
+        or if no other class has a method of that name."""
         named = self._functions.get(last_name(call.func), [])
         if isinstance(call.func, cst.Name):
             return [each for each in named if not each.owner] or self.methods(call.func.value, "__call__")
@@ -147,7 +151,8 @@ class Program:
         return self._functions.get(name, [])
 
     def forwards(self, file: SourceFile, call: cst.Call) -> list[Function]:
-        """Return the `forward` methods of the models of these files that may be called."""
+        """Return the `forward` methods of those models of the training's files that a call such as `net(x)` may
+        call."""
         if code(call.func) in ("self", "cls"):
             owners = {self.class_of(file, call.func)}
         else:
@@ -157,7 +162,8 @@ class Program:
 
     @staticmethod
     def unwrapped(value: cst.BaseExpression) -> cst.BaseExpression:
-        """Return the object inside its wrappers: `Net()` for `nn.DataParallel(Net()).to(device)`."""
+        """Return the expression of the object inside its wrappers, such as `compile` and `to`: `Net()` for
+        `nn.DataParallel(Net()).to(device)`."""
         while isinstance(value, cst.Call) and last_name(value.func) in _SAME_OBJECT:
             if isinstance(value.func, cst.Attribute) and isinstance(value.func.value, cst.Call):
                 value = value.func.value
@@ -171,7 +177,8 @@ class Program:
         return [each for each in self._functions.get(name, []) if each.owner == owner]
 
     def is_kind_of(self, name: str, base: str) -> bool:
-        """Return whether a class of these files has a direct or indirect base of that name."""
+        """Return whether `name` is a class of the training's files that has a direct or indirect base of the name
+        `base`."""
         return name in self.classes and base in self._with_bases(name)
 
     def _with_bases(self, name: str) -> set[str]:
@@ -194,8 +201,9 @@ class Program:
         return made.pop() if len(made) == 1 else ""
 
     def values_of(self, file: SourceFile, target: cst.BaseExpression) -> list[cst.BaseExpression]:
-        """Return the values that are assigned to a name or an attribute. For a name, those in its function count, or
-        else those in its module. For an attribute, those anywhere in the file count."""
+        """Return the expressions that are assigned to a name or an attribute. For a name, those in its function count,
+        or else those that callers pass for a parameter of this name, or else those anywhere in the file. For an
+        attribute, those anywhere in the file count."""
         text = code(target)
         if not isinstance(target, cst.Name):
             return assigned(file.module, text)
@@ -206,7 +214,8 @@ class Program:
         return given or assigned(file.module, text)
 
     def origins(self, file: SourceFile, value: cst.BaseExpression) -> list[tuple[SourceFile, cst.BaseExpression]]:
-        """Return the expressions that a name, an attribute or a parameter comes from, followed through other names."""
+        """Return pairs (file, expression) for the expressions that a name, an attribute or a parameter comes from,
+        followed through other names and without wrappers."""
         if value not in self._origins:
             found: list[tuple[SourceFile, cst.BaseExpression]] = []
             pending, seen = [(file, value)], set()
@@ -226,8 +235,8 @@ class Program:
     def _given_to(
         self, file: SourceFile, value: cst.Name | cst.Attribute
     ) -> list[tuple[SourceFile, cst.BaseExpression]]:
-        """Return the values that a name or an attribute gets: in its function, from the calls of that function, or
-        elsewhere in the file."""
+        """Return pairs (file, expression) for the values that a name or an attribute gets: in its function, or else
+        from the calls of that function, or else elsewhere in the file."""
         inner = file.function_around(value)
         local = assigned(inner, code(value)) if isinstance(value, cst.Name) else []
         given = [(file, each) for each in local]
@@ -236,7 +245,8 @@ class Program:
         return given or [(file, each) for each in assigned(file.module, code(value))]
 
     def given(self, function: cst.FunctionDef, name: str) -> list[tuple[SourceFile, cst.BaseExpression]]:
-        """Return the values that the calls in these files pass for a parameter of a function."""
+        """Return pairs (file, expression) for the values that the calls in the training's files pass for the parameter
+        `name` of a function."""
         names = [param.name.value for param in function.params.params]
         if name not in names or name in ("self", "cls"):
             return []

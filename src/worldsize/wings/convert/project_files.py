@@ -13,8 +13,9 @@ _MOST_FILES = 200
 
 
 def read_training(scripts: Sequence[str]) -> dict[str, str]:
-    """Return the text of each script, and of the modules that they import from their directories, by the paths to be
-    shown. Raise UsageError if a file cannot be read or is not UTF-8."""
+    """Return a mapping of path to text for the `scripts` of a training and the modules that they import from their
+    directories, 200 files at most. The paths are those to be shown to the user. Raise UsageError if a file cannot be
+    read or is not UTF-8."""
     texts: dict[str, str] = {}
     root = os.path.dirname(scripts[0])
     pending = [os.path.normpath(script) if script else "" for script in scripts]
@@ -29,8 +30,8 @@ def read_training(scripts: Sequence[str]) -> dict[str, str]:
 
 
 def _imported(path: str, text: str, root: str) -> Iterator[str]:
-    """Yield the files of the modules that a text imports. They are searched for in the first script's directory, and
-    for relative imports in the directory of the importing file."""
+    """Yield the paths of the files of the modules that the Python text of the file `path` imports. They are searched
+    for in the first script's directory (`root`), and for relative imports in the directory of the importing file."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -50,7 +51,8 @@ def _imported(path: str, text: str, root: str) -> Iterator[str]:
 
 
 def _module_files(base: str, name: str) -> Iterator[str]:
-    """Yield the file of a module, and the files of the packages that contain it."""
+    """Yield the path of the file of the module with this dotted name below the directory `base`, and of the packages
+    that contain it, as far as these exist."""
     parts = name.split(".")
     for count in range(1, len(parts) + 1):
         place = os.path.join(base, *parts[:count])

@@ -51,7 +51,8 @@ def find_refusals(program: Program, optimizers: Sequence[Optimizer], sources: Ba
 
 
 def _changes_by_hand(file: SourceFile) -> Iterator[Place]:
-    """Yield the places that change weights by their gradient: `p -= lr * p.grad`, `p.data.add_(p.grad, alpha=-lr)`."""
+    """Yield (file, line, text) for the code of a file that changes weights by their gradient without an optimizer: `p
+    -= lr * p.grad`, `p.data.add_(p.grad, alpha=-lr)`."""
     for node in nodes_below(file.module):
         if any("step" in code(each.name) for each in file.around(node) if isinstance(each, cst.FunctionDef)):
             continue  # the script's own optimizer
@@ -70,7 +71,8 @@ def _changes_by_hand(file: SourceFile) -> Iterator[Place]:
 
 
 def _own_batches(program: Program) -> Iterator[Place]:
-    """Yield the places that cut batches out of tensors, in loops that train or in functions that these loops call."""
+    """Yield (file, line, text) for the code that cuts batches out of tensors, in loops that train or in functions that
+    these loops call."""
     for file in program.files:
         for loop in nodes_below(file.module):
             if not isinstance(loop, (cst.For, cst.While)) or not program.trains(file, loop.body):
@@ -86,7 +88,7 @@ def _own_batches(program: Program) -> Iterator[Place]:
 
 
 def _is_cut(node: cst.Subscript) -> bool:
-    """Return whether an index cuts out a batch: `X[i : i + size]`, `X[rows]`."""
+    """Return whether an index of a tensor cuts out a batch, according to its form: `X[i : i + size]`, `X[rows]`."""
     first = node.slice[0].slice
     if isinstance(first, cst.Slice):
         return first.lower is not None and first.upper is not None and not isinstance(first.lower, cst.Integer)

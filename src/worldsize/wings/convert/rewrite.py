@@ -49,8 +49,9 @@ class Conversion(NamedTuple):
 
 
 def convert_files(sources: Mapping[str, str], module: str = "ddp") -> Conversion:
-    """Rewrite the files of a training. The first one is the script that is started. `module` is the name of the
-    helpers' module. Raise cst.ParserSyntaxError if a file is not Python."""
+    """Rewrite the files of a training for one process (`sources`, path to text) and return the Conversion. The first
+    file is the script that is started. `module` is the name of the helpers' module. Raise cst.ParserSyntaxError if a
+    file is not Python."""
     files = [SourceFile(path, text) for path, text in sources.items()]
     for file in files:
         for each in nodes_below(file.module):
@@ -61,7 +62,7 @@ def convert_files(sources: Mapping[str, str], module: str = "ddp") -> Conversion
 
 
 class _Plan:
-    """The planned changes of a conversion: for each node, the functions that change it."""
+    """The planned changes of a conversion: for each node of the syntax trees, the functions that change it."""
 
     def __init__(self, program: Program, module: str) -> None:
         self._program = program
@@ -100,15 +101,16 @@ class _Plan:
         return Conversion(texts, tuple(sorted(set(self._errors))), remarks)
 
     def _mark(self, file: SourceFile, remarks: Sequence[Remark]) -> None:
-        """Add each remark as a comment above the statement that it is about."""
+        """Plan a comment in the converted file for each remark, above the statement that the remark is about."""
         for remark in remarks:
             statement = statement_at(file, remark.line)
             if statement is not None:
                 self._changes.setdefault(statement, []).append(commented(f"{self._module}: {remark.text}"))
 
     def _import(self, file: SourceFile) -> str:
-        """Return the statement that imports the helpers, which are in the directory of the script. If the script uses
-        relative imports, as in a package, the statement is a relative import in all files."""
+        """Return the text of the statement by which a converted file imports the helpers, which are in the directory of
+        the script. If the script uses relative imports, as in a package, the statement is a relative import in all
+        files."""
         entry = self._program.files[0]
         if not any(isinstance(each, cst.ImportFrom) and each.relative for each in nodes_below(entry.module)):
             return f"import {self._module}\n"
@@ -134,7 +136,8 @@ class _Plan:
         self._errors += [Remark(file.path, line, text) for file, line, text in figures.errors]
 
     def _wrap_own_answers(self, figures: Figures) -> None:
-        """Wrap the conditions in a loop that trains whose result may differ between ranks, so that rank 0 decides."""
+        """Plan to wrap the conditions in a loop that trains whose result may differ between ranks, such as those about
+        the time, so that rank 0 decides."""
         for file in self._program.files:
             for node in nodes_below(file.module):
                 if isinstance(node, (cst.If, cst.While)) and figures.is_for_all(file, node):
@@ -144,7 +147,8 @@ class _Plan:
                             self._wrap(answer, "as_on_main")
 
     def _losses_are_sums(self, kinds: LossKinds) -> bool:
-        """Return whether the losses are sums over a batch, and not means. Add a remark on a loss of any other kind."""
+        """Return whether the losses of the training are sums over a batch, and not means. Add a remark on a loss of any
+        other kind, and errors if sums and other kinds occur together."""
         found: dict[Kind, list[tuple[SourceFile, cst.Call]]] = {}
         for file in self._program.files:
             for call in calls_below(file.module):
@@ -182,14 +186,15 @@ class _Rewriter(cst.CSTTransformer):
 
 
 def _way(start: str, end: str) -> list[str]:
-    """Return the relative path from one folder to another: a text with one dot for each folder to go up, then the names
-    of the folders to enter."""
+    """Return the relative path from the folder `start` to the folder `end` for a relative import: a text with one dot
+    for each folder to go up, then the names of the folders to enter."""
     parts = os.path.relpath(end or ".", start or ".").split(os.sep)
     return ["." * parts.count(".."), *(part for part in parts if part not in ("..", "."))]
 
 
 def _with_import(module: cst.Module, imported: str) -> cst.Module:
-    """Return the module with an import of the helpers after its last import at the beginning."""
+    """Return the module's syntax tree with the statement `imported`, which imports the helpers, after its last import
+    at the beginning."""
     body, last = list(module.body), 0
     for place, statement in enumerate(body):
         line = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None

@@ -29,8 +29,8 @@ Change = tuple[cst.CSTNode, Callable[[Any], Any]]
 
 
 class Surroundings:
-    """The changes to such code in a program. `changes` are pairs of a node and the function that changes it. `remarks`
-    are (file, line, text)."""
+    """The changes to the code around a training (files, devices, progress bars, downloads). `changes` are pairs of a
+    node and the function that changes it. `remarks` are (file, line, text)."""
 
     def __init__(self, program: Program, module: str) -> None:
         self._module = module
@@ -86,7 +86,8 @@ class Surroundings:
             self.changes.append((node, lambda _: cst.Pass()))
 
     def _change_question(self, file: SourceFile, node: cst.If) -> None:
-        """Change a test whether a file exists, before the file is loaded, so that rank 0's result counts."""
+        """Change the test of an `if` whether a file exists, before the file is loaded by `torch.load`, so that rank 0's
+        result counts on all ranks."""
         if not any(file.full_name(call.func) == "torch.load" for call in calls_below(node.body)):
             return
         for call in calls_below(node.test):
@@ -94,7 +95,8 @@ class Surroundings:
                 self.changes.append((call, lambda call: wrapped(call, f"{self._module}.as_on_main")))
 
     def _is_in_data(self, file: SourceFile, node: cst.CSTNode) -> bool:
-        """Return whether this code loads samples. It then runs at different times on each rank."""
+        """Return whether a node is in a function that loads samples of a data set. Such a function runs at different
+        times on each rank."""
         return file.function_around(node) in self._loading
 
     def _replace(self, node: cst.CSTNode, text: str) -> None:
@@ -102,8 +104,8 @@ class Surroundings:
 
 
 def own_answers(program: Program, file: SourceFile, node: cst.If | cst.While) -> Iterator[cst.BaseExpression]:
-    """Yield the parts of a condition whose result may differ between ranks: those that depend on a clock, on a number
-    that torch draws, or on the existence of a file."""
+    """Yield the parts of the condition of an `if` or `while` whose result may differ between ranks: those that depend
+    on a clock, on a number that torch draws, or on the existence of a file."""
     pending: list[cst.BaseExpression] = [node.test]
     while pending:
         part = pending.pop()
@@ -116,7 +118,8 @@ def own_answers(program: Program, file: SourceFile, node: cst.If | cst.While) ->
 
 
 def _given_in(program: Program, file: SourceFile, value: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yield the values that are assigned, in the same function, to the names in a value."""
+    """Yield the expressions that are assigned, in the same function, to the names that occur in the expression
+    `value`."""
     inner = file.function_around(value)
     for name in nodes_below(value):
         if isinstance(name, cst.Name):
@@ -129,7 +132,8 @@ def _is_own(file: SourceFile, call: cst.Call) -> bool:
 
 
 def _loading(program: Program) -> set[cst.CSTNode]:
-    """Return the functions that load samples, and those that they call."""
+    """Return the syntax nodes of the functions of the training that load samples (`__getitem__`, `__iter__`,
+    `__next__`), and of those that they call."""
     starts = [function for name in ("__getitem__", "__iter__", "__next__") for function in program.named(name)]
     found: set[cst.CSTNode] = set()
     while starts:
@@ -153,7 +157,7 @@ def with_argument(call: cst.Call, name: str, value: str) -> cst.Call:
 
 
 def _is_number(value: cst.CSTNode) -> bool:
-    """Return whether an expression is the number of a GPU: `0`, `args.gpu`, `gpu_id`."""
+    """Return whether an expression is the number of a GPU, according to its form: `0`, `args.gpu`, `gpu_id`."""
     return isinstance(value, cst.Integer) or "gpu" in last_name(value).lower()
 
 

@@ -23,14 +23,16 @@ def code(node: cst.CSTNode) -> str:
 
 
 def last_name(function: cst.CSTNode) -> str:
-    """Return the last part of a function's name: Adam for `optim.Adam` and for `Adam`; "" if it has no name."""
+    """Return the last part of the name of a function in a syntax tree: Adam for `optim.Adam` and for `Adam`; "" if the
+    expression is no name."""
     if isinstance(function, cst.Attribute):
         return function.attr.value
     return function.value if isinstance(function, cst.Name) else ""
 
 
 def argument(call: cst.Call, name: str, place: int | None = None) -> cst.BaseExpression | None:
-    """Return an argument by its name, or by its position among the positional arguments; None if it is not passed."""
+    """Return the expression of a call's argument by its keyword `name`, or by its position `place` among the positional
+    arguments; None if it is not passed."""
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value == name:
             return arg.value
@@ -40,15 +42,15 @@ def argument(call: cst.Call, name: str, place: int | None = None) -> cst.BaseExp
 
 @lru_cache(maxsize=1 << 18)
 def children(node: cst.CSTNode) -> tuple[Any, ...]:
-    """Return the children of a node, without the names of arguments and parameters, which have no value there. The
-    result is cached, because libcst computes it each time, which is slow."""
+    """Return the children of a node of a syntax tree, without the names of arguments and parameters, which have no
+    value there. The result is cached, because libcst computes it each time, which is slow."""
     name = node.keyword if isinstance(node, cst.Arg) else node.name if isinstance(node, cst.Param) else None
     return tuple(each for each in node.children if each is not name)
 
 
 @lru_cache(maxsize=1 << 16)
 def nodes_below(node: cst.CSTNode) -> tuple[Any, ...]:
-    """Return the node and all nodes below it, in the order of the text."""
+    """Return a node of a syntax tree and all nodes below it, in the order of the text."""
     found = [node]
     for child in children(node):
         found += nodes_below(child) if children(child) else (child,)
@@ -82,7 +84,7 @@ def first_name(value: cst.CSTNode) -> str:
 
 
 def own_nodes(node: cst.CSTNode, kind: type) -> Iterator[Any]:
-    """Yield the nodes of a type below a node, without those inside nested functions."""
+    """Yield the nodes of the type `kind` at or below a node of a syntax tree, without those inside nested functions."""
     if isinstance(node, kind):
         yield node
     for child in children(node):
@@ -91,7 +93,7 @@ def own_nodes(node: cst.CSTNode, kind: type) -> Iterator[Any]:
 
 
 def is_counting(value: cst.CSTNode) -> bool:
-    """Return whether a loop over this value iterates over numbers."""
+    """Return whether a `for` loop over this expression iterates over numbers, as with `range` or `tqdm(range(n))`."""
     if not isinstance(value, cst.Call):
         return False
     plain = [arg.value for arg in value.args if arg.keyword is None]
@@ -109,7 +111,8 @@ def loss_of(call: cst.Call) -> cst.BaseExpression | None:
 
 
 def assigned(node: cst.CSTNode, text: str) -> list[cst.BaseExpression]:
-    """Return the values that are assigned, below a node, to targets with this text."""
+    """Return the expressions that assignments at or below a node of a syntax tree assign to targets with the text
+    `text`, such as "self.loss"."""
     return list(_assignments(node).get(text, ()))
 
 
@@ -130,7 +133,7 @@ def _assignments(node: cst.CSTNode) -> dict[str, list[cst.BaseExpression]]:
 
 
 def _pairs(node: cst.Assign) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
-    """Yield each target with its value, also for `a, b = c, d`."""
+    """Yield each target of an assignment with its value, also for `a, b = c, d`."""
     for target in node.targets:
         if isinstance(target.target, cst.Tuple) and isinstance(node.value, cst.Tuple):
             for one, other in zip(target.target.elements, node.value.elements, strict=False):

@@ -18,8 +18,8 @@ Value = tuple[SourceFile, cst.CSTNode]
 
 
 def elements(value: cst.CSTNode) -> dict[object, cst.BaseExpression] | None:
-    """Return the known values in a dictionary by its constant keys, or in a tuple or a list by their positions; None
-    for any other node."""
+    """Return the expressions of the elements of a dictionary by its constant keys, or of a tuple or a list by their
+    positions; None for any other node."""
     if isinstance(value, (cst.Tuple, cst.List)):
         plain = takewhile(lambda each: not isinstance(each, cst.StarredElement), value.elements)
         return {place: each.value for place, each in enumerate(plain)}
@@ -40,7 +40,8 @@ class ValueOrigins:
         return self._definitions[file.path].reaching(value, scope)
 
     def of_attribute(self, file: SourceFile, value: cst.Attribute) -> list[tuple[SourceFile, Definition]]:
-        """Return the definitions of an attribute of `self`, or of an object of a class of these files."""
+        """Return pairs (file, Definition) for the definitions of an attribute of `self`, or of an object whose class is
+        in the training's files; an empty list for other attributes."""
         owner = self._program.class_of(file, value.value)
         name = f"self.{value.attr.value}"
         if code(value) == name:
@@ -53,7 +54,8 @@ class ValueOrigins:
         return [(home, each) for each in self._definitions[home.path].anywhere(name)]
 
     def origins(self, file: SourceFile, value: cst.CSTNode) -> list[Value]:
-        """Return the value itself, followed by the expressions that it comes from."""
+        """Return pairs (file, expression): the expression `value` itself, followed by the expressions that its value
+        comes from."""
         found: dict[cst.CSTNode, SourceFile] = {}
         pending = [(file, value)]
         while pending:
@@ -67,8 +69,8 @@ class ValueOrigins:
         return any(isinstance(each, _CONTAINERS) for _, each in self.origins(file, value))
 
     def parts(self, file: SourceFile, value: cst.Subscript) -> list[Value]:
-        """Return the values that `out["n"]` or `out[2]` selects from containers that functions create and return; none
-        if one of them is not known."""
+        """Return pairs (file, expression) for the values that `out["n"]` or `out[2]` selects from dictionaries, tuples
+        or lists that functions create and return; an empty list if one of them is not known."""
         key = value.slice[0].slice if len(value.slice) == 1 else None
         index = key.value if isinstance(key, cst.Index) else None
         if not isinstance(index, (cst.SimpleString, cst.Integer)):

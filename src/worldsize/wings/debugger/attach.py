@@ -25,12 +25,13 @@ class LogWithDebugger:
         self._told: dict[str, Any] = {}
 
     def poll(self) -> bool:
-        """Print new output of the log and new instructions. Return whether there was any."""
+        """Print new output of the run's log, and instructions for the debugger if they are new. Return whether anything
+        was printed."""
         told = self._tell()
         return self._log.poll() or told
 
     def finish(self) -> None:
-        """Print the rest of the log."""
+        """Print the rest of the run's log."""
         self._log.finish()
 
     def _tell(self) -> bool:
@@ -45,8 +46,9 @@ class LogWithDebugger:
 
 
 def attach_lines(found: dict[str, Any], paths: RunPaths, code: str | None) -> list[str]:
-    """Return the lines that a person needs to attach to the rank that has written `found`. `code` is the directory that
-    the run's code was copied from; None if it is unknown."""
+    """Return the lines that explain how to attach a debugger to a rank. `found` is the debugger's address as the rank
+    has written it (rank, node, host, port). `code` is the directory that the run's code was copied from; None if it is
+    unknown."""
     rank, node, host, port = (found.get(name) for name in ("rank", "node", "host", "port"))
     return [
         f"rank {rank} on {node} waits for a debugger at {host}:{port}",
@@ -58,8 +60,8 @@ def attach_lines(found: dict[str, Any], paths: RunPaths, code: str | None) -> li
 
 
 def configuration(found: dict[str, Any], paths: RunPaths, code: str | None) -> dict[str, Any]:
-    """Return the entry of `configurations` in launch.json. It maps the directory `code` to the run's copy of the code,
-    which the run executes."""
+    """Return the entry of `configurations` in VS Code's launch.json that attaches to the rank's debugger `found`. It
+    maps the directory `code` to the run's copy of the code, which the run executes."""
     mapped = [{"localRoot": code, "remoteRoot": paths.code}] if code else []
     return {
         "name": f"worldsize {paths.run_id}, rank {found.get('rank')}",

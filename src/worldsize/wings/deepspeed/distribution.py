@@ -34,10 +34,11 @@ class DeepSpeedDistribution(NamedTuple):
 def with_launcher(
     arrangement: Arrangement, command: str, argv: Sequence[str], gpus_per_node: int | None
 ) -> Arrangement:
-    """Return `arrangement` changed for a command that is DeepSpeed's own launcher, which is started once per node.
-    Return it unchanged for any other command, and if the arrangement has another launcher already. Jobs that were
-    written for DeepSpeed's launcher ask for one process per node and mean all GPUs. Raise PlanError if the command
-    names the launcher by a path, since the launcher could not be informed of the allocation then."""
+    """Return the arrangement of ranks changed for a command that is DeepSpeed's own launcher (`deepspeed train.py`),
+    which is started once per node. Return `arrangement` unchanged for any other command, and if it has another launcher
+    already. Jobs that were written for DeepSpeed's launcher ask for one process per node and mean all GPUs. Raise
+    PlanError if the command names the launcher by a path, since the launcher could not be informed of the allocation
+    then."""
     asked = not launcher_facts(arrangement.launcher).by_agent and "otherwise" not in arrangement.options
     named = program_name("deepspeed", command, argv)
     if asked or not named:

@@ -35,9 +35,9 @@ _ACTIVATION_KEYS = frozenset(("name", "variables", "path", "ld_library_path"))
 
 
 def fingerprint(spec: EnvironmentSpec, machine: dict[str, Any]) -> str:
-    """Return the fingerprint of `spec`, which must be complete (sources.py), as 40 hexadecimal digits. `machine` holds
-    the relevant properties of the platform (`machine_key`): its name, the virtual packages, the Python that a virtual
-    environment is made of.
+    """Return the fingerprint of an environment's `spec`, which must be complete (sources.py), as 40 hexadecimal digits.
+    `machine` holds the relevant properties of the platform (`machine_key`): its name, the virtual packages, the Python
+    that a virtual environment is made of.
 
     The fingerprint depends on the content of the files that `spec` names, but not on their location. It depends on
     variables and directories if build steps see them. Raise NotFound for a missing file; UsageError for requirements
@@ -61,7 +61,9 @@ def fingerprint(spec: EnvironmentSpec, machine: dict[str, Any]) -> str:
 
 
 def machine_key(recipe: Recipe) -> dict[str, Any]:
-    """Return the properties of this machine that decide which packages are installed: `machine` of `fingerprint`."""
+    """Return the properties of this machine that decide which packages an environment gets, as a mapping: the platform,
+    and either conda's virtual packages and channels, or the Python or environment that it is based on. It is the
+    argument `machine` of `fingerprint`."""
     from worldsize.wings.environments.inspect import machine
 
     found: dict[str, Any] = {"platform": machine.platform()}
@@ -87,9 +89,9 @@ def lock_fingerprint(lock: Mapping[str, Any]) -> str:
 
 
 def _line_keys(line: str) -> Iterator[str]:
-    """Yield the keys that represent a line: the requirement itself, and for a local path also its content's digest. For
-    a line that includes a file, the keys are the kind of inclusion ("-r" or "-c"), and the lines of that file or the
-    keys of that project."""
+    """Yield the texts that represent a line of a requirements file in the fingerprint: the requirement itself, and for
+    a local path also its content's digest. For a line that includes a file, the texts are the kind of inclusion ("-r"
+    or "-c"), and the lines of that file or the keys of that project."""
     for text in list_lines([line]):
         include = parse_include(text)
         if include is None:
@@ -111,9 +113,9 @@ def _requirement_keys(text: str) -> Iterator[str]:
 
 
 def _file_key(path: str) -> list[str]:
-    """Return the keys that represent a file. For a project, these are its pyproject.toml, the uv.lock and
-    .python-version in its directory, and the source trees that it takes packages from. For a lock file, the key is its
-    content."""
+    """Return the texts that represent the file of an environment's spec in the fingerprint. For a project, these are
+    digests of its pyproject.toml, of the uv.lock and .python-version in its directory, and of the source trees that it
+    takes packages from. For a lock file, it is the digest of its content."""
     if not is_project(path):
         assert is_lock(path)
         return ["lock", digest_of(read_named_file(path))]
@@ -124,8 +126,9 @@ def _file_key(path: str) -> list[str]:
 
 
 def _content_digest(path: str) -> str:
-    """Return the digest of a wheel or an archive; for a large one its name, size and time. For a directory, return the
-    digest of its files' names, sizes and times, since reading a whole source tree at each start would take too long."""
+    """Return the digest of the wheel or archive `path`; for a large one its name, size and time instead. For a
+    directory, return the digest of its files' names, sizes and times, since reading a whole source tree at each start
+    would take too long."""
     if os.path.isfile(path) and os.path.getsize(path) >= _LARGE_FILE_SIZE:
         return f"{os.path.basename(path)} {os.path.getsize(path)} {os.stat(path).st_mtime_ns}"
     if not os.path.isdir(path):

@@ -30,8 +30,8 @@ _USER_KEYS = frozenset(("spec", "options", "steps"))
 
 
 def own_names(directory: str) -> dict[str, str]:
-    """Return the environments that were built in `directory`: their paths, by name. If several have one name, return
-    the newest."""
+    """Return the environments that were built in `directory`: a mapping of name to path. If several have one name, the
+    newest is returned."""
     ready = [entry for entry in entries(directory) if entry.state == "ready" and entry.description]
     ready.sort(key=lambda entry: (entry.description or {}).get("created", 0.0))
     names = {entry.label: entry.path for entry in ready}
@@ -40,7 +40,8 @@ def own_names(directory: str) -> dict[str, str]:
 
 
 def _refuse_conda(existing: ExistingEnvironment) -> None:
-    """Raise UsageError, since an existing environment is never changed, least of all by conda after pip."""
+    """Raise UsageError for a job that adds conda packages to the existing environment `existing`, which is never
+    changed, least of all by conda after pip."""
     from worldsize.wings.environments.conda.packages import refuse_pip_packages
 
     if existing.kind == "conda":
@@ -57,8 +58,8 @@ def plan_environment(
     environ: Mapping[str, str],
     secrets: Collection[str],
 ) -> Environment:
-    """Return the environment that `spec` means on a compute, whether it is built already or not. It is based on
-    `existing`, if given. Raise UsageError or NotFound for errors in the spec."""
+    """Return the Environment that a job's `spec` means on a compute, whether it is built already or not. It is based on
+    the environment `existing`, if given. Raise UsageError or NotFound for errors in the spec."""
     from worldsize.wings.environments.fingerprint import fingerprint, lock_fingerprint, machine_key
 
     if existing is not None and spec.conda:
@@ -99,7 +100,8 @@ def _lost_variable_notices(lock: Mapping[str, Any] | None) -> tuple[str, ...]:
 
 
 def _unknown_node_notices(recipe: Recipe, settings: ComputeSettings, compute: str) -> tuple[str, ...]:
-    """Return a notice if conda chooses packages for this machine, which may not suit a cluster's nodes."""
+    """Return a notice, in a tuple, if conda chooses an environment's packages for this machine, although they may not
+    suit a cluster's nodes. Empty otherwise."""
     if settings.type == LOCAL or not recipe.spec.conda or recipe.virtual:
         return ()
     from worldsize.wings.environments.inspect.machine import driver_version, glibc_version
@@ -109,8 +111,8 @@ def _unknown_node_notices(recipe: Recipe, settings: ComputeSettings, compute: st
 
 
 def _base_of_lock(lock: Mapping[str, Any] | None) -> str | None:
-    """Return the interpreter that the locked environment was made of, or its version if that interpreter is missing,
-    since its wheels fit no other version. None without a lock, and for a lock with conda packages."""
+    """Return the path of the interpreter that a locked environment was made of, or its version if that interpreter is
+    missing, since its wheels fit no other version. None without a lock, and for a lock with conda packages."""
     if not lock or lock["conda"]:
         return None
     base = lock.get("base")
@@ -124,9 +126,9 @@ def _base_interpreter(
     compute: str,
     environ: Mapping[str, str],
 ) -> str | None:
-    """Return the base of a virtual environment: the requested Python version, else the interpreter that `python` means
-    in commands. None for an environment that is not a virtual one, or that is based on another. Raise UsageError if
-    there is no Python."""
+    """Return the base of a virtual environment: the requested Python version, "python3" if the spec loads modules, else
+    the path of the interpreter that `python` means in commands. None for an environment with conda packages, or one
+    based on `existing`. Raise UsageError if there is no Python."""
     if existing is not None or spec.conda:
         return None
     if spec.version or spec.modules:
@@ -144,16 +146,16 @@ def _base_interpreter(
 
 
 def read_probe(home: str, compute: str) -> tuple[str, ...]:
-    """Return the virtual packages that a probe found on a node of the compute. Empty if no node was probed, or if
-    another user could have written the answer."""
+    """Return the conda virtual packages that `env probe` has recorded for a node of the compute. Empty if no node was
+    probed, or if another user could have written the record."""
     path = _probe_file(home, compute)
     found = read_object(path) if is_reliable_directory(os.path.dirname(path)) else {}
     return tuple(found.get("virtual_packages", ()))
 
 
 def write_probe(home: str, compute: str, virtual: Sequence[str], node: str) -> None:
-    """Record the virtual packages that a node of the compute has. Raise StorageError if another user could replace the
-    file; OSError."""
+    """Record the conda virtual packages that `env probe` has found on the node `node` of the compute. Raise
+    StorageError if another user could replace the file; OSError."""
     path = _probe_file(home, compute)
     make_private_directory(os.path.dirname(path), follow=True)
     write_json(path, {"virtual_packages": list(virtual), "node": node, "time": time.time()})
@@ -166,9 +168,9 @@ def _probe_file(home: str, compute: str) -> str:
 def ensure_ready(
     environment: Environment, progress: Progress, start: Callable[[SubmissionRequest, Progress], RunPaths]
 ) -> bool:
-    """Build the environment unless it exists, and return whether this process built it. Other processes that request it
-    at the same time wait. `start` submits a run, which executes those build steps that belong on the compute. Raise
-    BuildError, StorageError or ConfigError."""
+    """Build the environment of a job unless it exists, and return whether this process built it. Other processes that
+    request it at the same time wait. `start` submits a run, which executes those build steps that belong on the
+    compute. Raise BuildError, StorageError or ConfigError."""
     if environment.recipe is None or environment.prefix is None:
         return False
     if environment.ready:
@@ -179,8 +181,9 @@ def ensure_ready(
 
 
 def _check_python(prefix: str) -> None:
-    """Raise BuildError if the interpreter of the environment has been removed since it was built: `python` would be the
-    next one on PATH. The environment is not rebuilt automatically, since nodes may still have that interpreter."""
+    """Raise BuildError if the interpreter of the environment `prefix` has been removed since the environment was built:
+    `python` would be the next one on PATH. The environment is not rebuilt automatically, since nodes may still have
+    that interpreter."""
     if inspect_prefix(prefix) is None:
         what, hint = explain_missing_python(prefix)
         raise BuildError(what, f"environment {os.path.basename(prefix)}", hint)
@@ -229,21 +232,22 @@ def build_record(environment: Environment, secrets: Collection[str]) -> dict[str
 
 
 def read_built_description(environment: Environment) -> dict[str, Any] | None:
-    """Return the description of an environment that was built, whether the job names it by its contents, by its name or
-    by its path; None for any other."""
+    """Return the description of an environment that worldsize built, whether the job names it by its contents, by its
+    name or by its path. None for any other environment."""
     return read_description(environment.prefix) if environment.prefix and not environment.archive else None
 
 
 def installed_packages(prefix: str) -> list[dict[str, Any]]:
-    """Return the name and version of each Python package in any prefix, also in one that worldsize did not build."""
+    """Return the name and version of each Python package in the environment `prefix`, even in one that worldsize did
+    not build."""
     from worldsize.wings.environments.inspect.installed import named_distributions
 
     return [{"name": each.name, "version": each.version} for each in named_distributions(prefix)]
 
 
 def lost_variables(path: str) -> list[str] | None:
-    """Return the names of variables whose values a lock file does not hold, since they were secrets; None for another
-    file."""
+    """Return the names of the environment variables whose values the lock file `path` does not hold, since they were
+    secrets. None if `path` is no lock file."""
     if not is_lock(path):
         return None
     return masked_lock_variables(read_lock(path))

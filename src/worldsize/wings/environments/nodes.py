@@ -33,9 +33,10 @@ def check_on_nodes(
     count: int | None,
     environ: Mapping[str, str],
 ) -> tuple[list[NodeReport], list[ComputeNode]]:
-    """Return the report of each usable node, or of `count` nodes of their own, and the nodes that a run uses by
-    default. The second list is empty if `count` is given. Raise UsageError for a compute that cannot execute commands
-    on nodes, and for an environment that is packed or not built."""
+    """Execute `env check` on each usable node of the compute, or on `count` nodes in an allocation of their own. Return
+    the nodes' reports on their Python and packages, and the list of the nodes that a run uses by default, which is
+    empty if `count` is given. Raise UsageError for a compute that cannot execute commands on nodes, and for an
+    environment that is packed or not built."""
     if environment is not None and environment.archive:
         what = "a packed environment exists only while a run uses it"
         raise UsageError(what, environment.archive, "name the prefix that it was packed from")
@@ -55,8 +56,8 @@ def check_on_nodes(
 
 
 def _secrets(environment: Environment, found: Activation, environ: Mapping[str, str]) -> list[str]:
-    """Return the secret values in the variables of the environment, and in those of `environ` that a job names as
-    secrets."""
+    """Return the secret values in the variables that the environment's activation `found` sets, and in those variables
+    of `environ` that the job names as secrets."""
     held = {name: value for name, value in found.variables.items() if value}
     of_shell = {name: environ[name] for name in environment.secrets if name in environ}
     return [*secret_values(held, found.closed), *secret_values(of_shell, environment.secrets)]
@@ -70,8 +71,8 @@ def _argv(
     modules: Sequence[str],
     environ: Mapping[str, str],
 ) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
-    """Return the command, the variables that it needs, and the paths of this machine that it names. The command applies
-    the activation `found` first."""
+    """Return the command of `env check` for a node, the variables that the command needs, and the paths of this machine
+    that it names. The command applies the activation `found` first."""
     from worldsize.plan.setup_script import bash_command
 
     distributions = named_distributions(environment) if environment else ()
@@ -89,7 +90,8 @@ def _argv(
 
 
 def named_distributions(environment: Environment) -> list[str]:
-    """Return the packages that the environment's pip part names, without versions."""
+    """Return the names of the packages in the pip part of the environment, without versions. Lines with URLs and
+    options are left out."""
     found = []
     for line in environment.spec.pip:
         name = _NAME.match(line)
@@ -108,9 +110,9 @@ class NodeOutput(NamedTuple):
 
 
 def _read_outputs(asked: NodeCommandStream, count: int, names: Sequence[str] = ()) -> list[NodeOutput]:
-    """Return the output of each node, after all have ended. `err` is the compute's own note if the node printed no
-    error. A node that did not report its name gets the one in `names`, if there is one, or its number. Raise the same
-    errors as the stream's `read_events`."""
+    """Return the output of a command on each of `count` nodes, after all have ended. `err` is the compute's own note if
+    the node printed no error. A node that did not report its name gets the one in `names`, if there is one, or its
+    number. Raise the same errors as the stream's `read_events`."""
     said: dict[tuple[int, str], list[bytes]] = {}
     codes: dict[int, int] = {}
     try:
@@ -163,8 +165,8 @@ class ProbeResult(NamedTuple):
 
 
 def probe(compute: Compute) -> ProbeResult:
-    """Query one node, which the compute chooses, for its virtual packages. Raise WorldsizeError if it does not answer;
-    UsageError for a compute that cannot execute commands."""
+    """Query one node, which the compute chooses, for its conda virtual packages (glibc and CUDA versions). Raise
+    WorldsizeError if the node does not report them; UsageError for a compute that cannot execute commands."""
     words = ["sh", "-c", 'command -v python3 >/dev/null && exec python3 -c "$0" || exec python -c "$0"', _PROGRAM]
     (answer,) = _read_outputs(execute_on_own_nodes(compute, words, 1, os.sep, _LIMIT), 1)
     for line in answer.out.splitlines():

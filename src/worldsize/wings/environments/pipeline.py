@@ -43,8 +43,9 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
 def make_environment(work: Build, recipe: Recipe, steps: StepRunner) -> dict[str, Any]:
-    """Make the environment in `work.prefix`, and return its description. Raise BuildError; StorageError for a cache
-    that other users can write to, since its compiled and downloaded files are installed."""
+    """Make the environment of `recipe` in `work.prefix`, and return its description. `steps` executes the build steps.
+    Raise BuildError; StorageError for a cache that other users can write to, since its compiled and downloaded files
+    are installed."""
     _refuse_masked(recipe)
     work.secrets = secrets_of_build(recipe.spec, recipe.environ, recipe.secrets, recipe.lock)
     make_private_directory(recipe.cache)
@@ -69,8 +70,8 @@ def make_environment(work: Build, recipe: Recipe, steps: StepRunner) -> dict[str
 
 
 def _refuse_masked(recipe: Recipe) -> None:
-    """Raise BuildError for the lock of an environment whose steps or downloads held a secret, since `***` would be used
-    in its place."""
+    """Raise BuildError if the recipe comes from a lock whose build steps or downloads held a secret, since `***` would
+    be used in its place."""
     if recipe.lock is None:
         return
     hidden = [step.title for step in recipe.spec.steps if MASK in json.dumps(step._asdict())]
@@ -94,8 +95,8 @@ def _run_native_steps(
 def _with_compiled(
     work: Build, rows: list[dict[str, Any]], before: Sequence[InstalledDistribution]
 ) -> list[dict[str, Any]]:
-    """Return the rows of the packages that pip installed, and rows of those that build steps installed. The latter are
-    marked as built here, since no index has them."""
+    """Return `rows`, which describe the packages that pip installed, and also rows of the packages that build steps
+    installed. The latter are marked as built here, since no index has them."""
     known = {row["name"] for row in rows}
     return rows + [
         {
@@ -112,8 +113,8 @@ def _with_compiled(
 
 
 def _install_interpreter(work: Build, uv: Uv, recipe: Recipe) -> list[dict[str, Any]]:
-    """Install the base of the environment: conda's packages, or a virtual environment. Return the rows of conda's
-    packages."""
+    """Install the base of the environment that is being built: conda's packages, or a virtual environment. Return the
+    rows that describe conda's packages; empty for a virtual environment."""
     spec, lock = recipe.spec, recipe.lock
     if recipe.is_conda:
         cache = packages.ensure_cache_directory(recipe.cache, recipe.environ, recipe.channels, recipe.alias)
@@ -132,8 +133,8 @@ def _install_interpreter(work: Build, uv: Uv, recipe: Recipe) -> list[dict[str, 
 
 
 def _require_usable_rows(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return the rows. Raise BuildError for a lock of another platform, and for one whose addresses held a password,
-    since the lock does not contain it."""
+    """Return the rows of conda packages in a lock unchanged. Raise BuildError for a lock of another platform, and for
+    one whose addresses held a password, since the lock does not contain it."""
     foreign = sorted({str(row["subdir"]) for row in rows if row.get("subdir")} - {"noarch", platform()})
     if foreign:
         what = f"the lock has conda packages for {', '.join(foreign)}, and this machine is {platform()}"
@@ -174,8 +175,8 @@ def _compile_bytecode(work: Build, environ: Mapping[str, str]) -> None:
 
 
 def mark_externally_managed(prefix: str) -> None:
-    """Write the marks that prevent conda and pip from changes to the environment, so that it continues to match its
-    description. A virtual environment gets no such mark."""
+    """Write the mark files into the conda environment `prefix` that prevent conda and pip from changes to it, so that
+    it continues to match its description. A virtual environment gets no such mark."""
     if not os.path.isdir(os.path.join(prefix, "conda-meta")):
         return
     what = "built by worldsize: list all of its packages, and rebuild it"
@@ -214,9 +215,10 @@ def _description(
 def secrets_of_build(
     spec: EnvironmentSpec, environ: Mapping[str, str], named: Collection[str], lock: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """Return the values that no output or record of a build may contain, and each line of values with several lines.
-    They are the values of variables in `named`, and those of variables with a secret's name that requirements, their
-    files, variables or steps set or read from `environ`. Values that are too short to be recognised are left out."""
+    """Return the secret values that no output or record of an environment's build may contain, and each line of values
+    with several lines. They are the values of variables in `named`, and those of variables with a secret's name that
+    requirements, their files, variables or steps set or read from `environ`. Values that are too short to be recognised
+    are left out."""
     asked = referenced_variables([*spec.pip, *([spec.file] if spec.file else [])])
     texts = [*spec.variables.values()]
     for step in spec.steps:
@@ -231,8 +233,8 @@ def secrets_of_build(
 
 
 def _with_lines(values: Iterable[str]) -> list[str]:
-    """Return the values, and each line of values with several lines, since a program's output is masked line by line.
-    Short lines are left out."""
+    """Return the secret values, and each line of those with several lines, since a program's output is masked line by
+    line. Short lines are left out."""
     found = list(dict.fromkeys(values))
     lines = [line.strip() for value in found if "\n" in value for line in value.split("\n")]
     return list(dict.fromkeys([*found, *(line for line in lines if len(line) >= _MIN_LINE_LENGTH)]))

@@ -32,14 +32,15 @@ def envs_dirs(config: Config, compute: str | None = None) -> list[str]:
 
 
 def environment_entries(config: Config, compute: str | None = None) -> list[PrefixEntry]:
-    """Return every environment that was built, complete or not, the last used first."""
+    """Return an entry for every environment that was built, complete or not, the last used first. `compute` limits them
+    to one compute."""
     found = [entry for directory in envs_dirs(config, compute) for entry in entries(directory)]
     return sorted(found, key=lambda entry: last_use_time(entry.path), reverse=True)
 
 
 def find_entry(config: Config, name: str, compute: str | None = None) -> PrefixEntry:
-    """Return the environment with a name, a unique beginning of it, or a path. Raise NotFound; UsageError if there are
-    several."""
+    """Return the built environment that `name` identifies: by its name, a unique beginning of it, or its path. Raise
+    NotFound; UsageError if there are several."""
     shelf = environment_entries(config, compute)
     path = os.path.abspath(name) if os.sep in name else None
     exact = [entry for entry in shelf if name == entry.name or path == entry.path]
@@ -56,7 +57,8 @@ def find_entry(config: Config, name: str, compute: str | None = None) -> PrefixE
 
 
 def runs_by_prefix(config: Config) -> dict[str, list[str]]:
-    """Return the IDs of the runs that have not ended, by the prefix of the environment that they run in."""
+    """Return a mapping from the prefix of each built environment in use to the IDs of the runs in it that have not
+    ended."""
     found: dict[str, list[str]] = {}
     for run_id in list_ids(config.home):
         paths = run_paths(config.home, run_id)
@@ -68,8 +70,8 @@ def runs_by_prefix(config: Config) -> dict[str, list[str]]:
 
 
 def _is_unfinished(paths: RunPaths) -> bool:
-    """Return whether a run without a result has not ended. An array has ended once all its elements have, even if its
-    own result is not recorded yet. An array that cannot be read counts as unfinished."""
+    """Return whether a run without a recorded result has not ended. A job array has ended once all its elements have,
+    even if its own result is not recorded yet. An array that cannot be read counts as unfinished."""
     if not is_array(paths):
         return True
     try:
@@ -86,8 +88,9 @@ def _prefix_of_run(paths: RunPaths) -> str | None:
 
 
 def remove(config: Config, wanted: Iterable[PrefixEntry], force: bool = False) -> None:
-    """Remove the environments. Raise UsageError before any is removed if a run that has not ended uses one of them,
-    unless `force` is set. Raise UsageError for one that is being built, after those before it have been removed."""
+    """Remove the built environments `wanted`. Raise UsageError before any is removed if a run that has not ended uses
+    one of them, unless `force` is set. Raise UsageError for one that is being built, after those before it have been
+    removed."""
     chosen, used = list(wanted), {} if force else runs_by_prefix(config)
     for entry in chosen:
         if entry.path in used:
@@ -100,14 +103,15 @@ def remove(config: Config, wanted: Iterable[PrefixEntry], force: bool = False) -
 
 def remove_unused(config: Config, unused_since: float, dry_run: bool) -> list[Removal]:
     """Remove incomplete environments that no process is building, and complete ones that were last used before
-    `unused_since` (Unix seconds) and that no unfinished run uses. Return them. With `dry_run`, only return them."""
+    `unused_since` (Unix seconds). Environments of unfinished runs stay. Return the removed ones with their size and the
+    reason. With `dry_run`, remove nothing."""
     used = runs_by_prefix(config)
     found = []
     for entry in environment_entries(config):
         if entry.state == "building" or entry.path in used:
             continue
         if entry.state == "broken":
-            why = "half"
+            why = "incomplete"
         elif last_use_time(entry.path) < unused_since:
             why = "unused"
         else:
@@ -122,8 +126,8 @@ def remove_unused(config: Config, unused_since: float, dry_run: bool) -> list[Re
 
 
 def disk_size(path: str) -> int:
-    """Return the bytes on disk that no other environment and no cache shares. Files that are removed meanwhile do not
-    count."""
+    """Return the bytes on disk of the environment in `path` that no other environment and no cache shares. Files that
+    are removed meanwhile do not count."""
     total = 0
     for directory, _, names in os.walk(path):
         for name in names:

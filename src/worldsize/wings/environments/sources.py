@@ -28,8 +28,9 @@ both."""
 
 
 def with_file_contents(spec: EnvironmentSpec, depth: int = 0) -> EnvironmentSpec:
-    """Return `spec` with the contents of its file merged into it. `file` remains set for a file that is no list of
-    packages: a project, a lock. `depth` is the number of files that have named the next one by `file:` so far.
+    """Return the environment's `spec` with the contents of its file merged into it. `file` remains set for a file that
+    is no list of packages: a project, a lock. `depth` is the number of files that have named the next one by `file:` so
+    far.
 
     Raise NotFound, or UsageError with file and line.
     """
@@ -66,15 +67,15 @@ def is_project(path: str) -> bool:
 
 
 def is_lock(path: str) -> bool:
-    """Return whether the path is a lock file of worldsize."""
+    """Return whether the file `path` is an environment's lock file that worldsize wrote."""
     if not path.endswith((".lock", ".json")):
         return False
     return LOCK_FORMAT.encode() in read_file(path, 400)
 
 
 def _read_yaml_spec(spec: EnvironmentSpec, path: str, depth: int) -> EnvironmentSpec:
-    """Read a conda environment file, which may contain worldsize's own keys as well, and merge `spec` into it. Raise
-    UsageError."""
+    """Return the spec in the conda environment file `path`, which may contain worldsize's own keys as well, with `spec`
+    merged into it. Raise UsageError."""
     from worldsize.jobspec.keys.environment import ENVIRONMENT
     from worldsize.jobspec.reading.environment import ENVIRONMENT_READERS
     from worldsize.jobspec.reading.nearest import nearest_word
@@ -110,8 +111,8 @@ def _read_yaml_spec(spec: EnvironmentSpec, path: str, depth: int) -> Environment
 
 
 def merge_specs(outer: EnvironmentSpec, inner: EnvironmentSpec) -> EnvironmentSpec:
-    """Add the keys of a job (`outer`) to the contents of its file (`inner`). If there can be only one value, the job's
-    has precedence."""
+    """Return the environment spec of a file (`inner`) with the keys of a job (`outer`) added to it. If there can be
+    only one value, the job's has precedence."""
     defaults = EnvironmentSpec._field_defaults
     changed: dict[str, Any] = {}
     for field, said in outer._asdict().items():
@@ -126,7 +127,7 @@ def merge_specs(outer: EnvironmentSpec, inner: EnvironmentSpec) -> EnvironmentSp
 
 
 def read_named_file(path: str) -> bytes:
-    """Return the content of a file that a job names. Raise NotFound or UsageError."""
+    """Return the content, in bytes, of the file `path` that a job names. Raise NotFound or UsageError."""
     try:
         return read_file(path)
     except FileNotFoundError:
@@ -145,8 +146,8 @@ def _read_text(path: str) -> str:
 
 
 def read_lock(path: str) -> dict[str, Any]:
-    """Return the contents of a lock file. Raise UsageError for a file that is no lock, or whose format this worldsize
-    cannot read."""
+    """Return the contents of the environment's lock file `path`. Raise UsageError for a file that is no lock, or whose
+    format this worldsize cannot read."""
     try:
         value = read_json(path)
     except (OSError, ValueError) as error:
@@ -167,7 +168,7 @@ def read_lock(path: str) -> dict[str, Any]:
 
 
 def with_lock_spec(spec: EnvironmentSpec, lock: Mapping[str, Any]) -> EnvironmentSpec:
-    """Return the spec that a lock's environment was made of, without its file, merged with `spec`. Variables whose
+    """Return the spec that the environment of `lock` was made of, without its file, merged with `spec`. Variables whose
     values were masked are left out."""
     inner = spec_from_json(lock.get("spec") or {})
     variables = {name: value for name, value in inner.variables.items() if MASK not in value}
@@ -175,13 +176,14 @@ def with_lock_spec(spec: EnvironmentSpec, lock: Mapping[str, Any]) -> Environmen
 
 
 def masked_lock_variables(lock: Mapping[str, Any]) -> list[str]:
-    """Return the names of a lock's variables whose values were masked, and which are left out."""
+    """Return the names of the environment variables in `lock` whose values were masked as secrets, so that the lock
+    does not contain them."""
     variables = spec_from_json(lock.get("spec") or {}).variables
     return [name for name, value in variables.items() if MASK in value]
 
 
 def non_default_fields(spec: EnvironmentSpec) -> dict[str, Any]:
-    """Return the fields of a spec that differ from the defaults, as JSON values."""
+    """Return the fields of an environment's spec that differ from the defaults, by name, as JSON values."""
     defaults = EnvironmentSpec._field_defaults
     changed = {name: value for name, value in spec._asdict().items() if value != defaults[name]}
     for name in ("fetch", "steps"):
@@ -191,7 +193,8 @@ def non_default_fields(spec: EnvironmentSpec) -> dict[str, Any]:
 
 
 def spec_from_json(value: Mapping[str, Any]) -> EnvironmentSpec:
-    """Return a spec from its JSON form. Fields that this worldsize does not know are left out."""
+    """Return an environment's spec from the JSON form that `non_default_fields` returns. Fields that this worldsize
+    does not know are left out."""
     said = dict(value)
     said["fetch"] = tuple(tuple_of(FetchStep, each) for each in said.get("fetch", ()))
     said["steps"] = tuple(tuple_of(BuildStep, _lists_to_tuples(each)) for each in said.get("steps", ()))
@@ -205,7 +208,7 @@ def _lists_to_tuples(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lock_text(description: Mapping[str, Any]) -> str:
-    """Return the readable text of an environment's lock file, `format` first. A build from it has the same package
-    set."""
+    """Return the JSON text of an environment's lock file, `format` first, made from the environment's `description`. A
+    build from it has the same package set."""
     kept = {key: value for key, value in description.items() if key not in _LOCAL_KEYS}
     return json.dumps(kept, indent=1, ensure_ascii=False) + "\n"

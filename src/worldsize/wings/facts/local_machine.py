@@ -19,9 +19,9 @@ _MOST_NODES = 4096
 
 
 def facts_of_this_machine(paths: RunPaths) -> tuple[NodeFacts, ...]:
-    """Return the present hardware and kernel of this machine, and the packages that the run's record names, once for
-    each node of the run. The cores and GPUs that ranks may have used are left out. Empty for a run on another machine,
-    or before this machine was booted."""
+    """Return the present hardware and kernel of this machine, and the packages that the run's record names, as facts of
+    each node of a run on this machine. The cores and GPUs that ranks may have used are left out. Empty for a run on
+    another machine, or before this machine was booted."""
     record = read_object(paths.record)
     nodes = record.get("nodes")
     count = nodes.get(host_name()) if isinstance(nodes, dict) else None
@@ -35,8 +35,8 @@ def facts_of_this_machine(paths: RunPaths) -> tuple[NodeFacts, ...]:
 
 
 def this_machine(python: str, directory: str, environ: Mapping[str, str]) -> NodeFacts:
-    """Return the present facts about this machine, with the packages of `python`. The cores are those that this process
-    may use."""
+    """Return the present facts about this machine's hardware and software, with the packages of the interpreter
+    `python`. The cores are those that this process may use."""
     from worldsize.agent.machine.cores import allowed_cores
     from worldsize.wings.facts.agent.hardware import hardware_rows, machine_of
     from worldsize.wings.facts.agent.software import software_rows
@@ -52,7 +52,8 @@ def _is_since_boot(created: Any) -> bool:
 
 
 def _software_of(record: Mapping[str, Any]) -> Rows:
-    """Return the rows of the software that the record contains for the Python that started the run."""
+    """Return the rows of software facts that a run's record contains for the Python that started the run, and the
+    present name of the operating system."""
     from worldsize.wings.facts.agent.software import package_rows, system_text
 
     told = record.get("python")

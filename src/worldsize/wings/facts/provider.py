@@ -12,15 +12,15 @@ from worldsize.wings.facts.tables import software_table as software_table
 
 
 def recorded_facts(paths: RunPaths) -> tuple[NodeFacts, ...]:
-    """Return the facts that agents recorded while ranks ran, and no others. Two runs can be compared by them. Raise
-    nothing."""
+    """Return the hardware and software facts that the agents of the attempt of `paths` recorded while ranks ran, and no
+    others. Two runs can be compared by them. Raise nothing."""
     return read_node_files(paths)
 
 
 def read_facts(paths: RunPaths) -> tuple[NodeFacts, ...]:
-    """Return the facts about the nodes of the attempt of `paths`, sorted by number, as their agents recorded them. For
-    a local run, facts that agents had no time to record are those of this machine. Empty if nothing is known. Raise
-    nothing."""
+    """Return the hardware and software facts about the nodes of the attempt of `paths`, sorted by node number, as their
+    agents recorded them. For a local run, facts that agents had no time to record are those of this machine. Empty if
+    nothing is known. Raise nothing."""
     found = recorded_facts(paths)
     if found and all(node.software for node in found):
         return found
@@ -33,7 +33,8 @@ def read_facts(paths: RunPaths) -> tuple[NodeFacts, ...]:
 
 
 def this_machine(python: str, directory: str, environ: Mapping[str, str]) -> NodeFacts:
-    """Return the present facts about this machine, with the packages of the Python at `python`."""
+    """Return the present facts about this machine's hardware and software, with the packages of the interpreter
+    `python`."""
     from worldsize.wings.facts import local_machine
 
     return local_machine.this_machine(python, directory, environ)

@@ -37,8 +37,8 @@ class _File(NamedTuple):
 
 
 def read_node_files(paths: RunPaths) -> tuple[NodeFacts, ...]:
-    """Return the facts of all nodes of the attempt that have any, sorted by number. If two files describe one node, the
-    first counts."""
+    """Return the hardware and software facts of all nodes of the attempt of `paths` that have recorded any, sorted by
+    node number. If two files describe one node, the first counts."""
     found: dict[int, NodeFacts] = {}
     left = _MOST_BYTES
     for path in _files(paths):
@@ -70,7 +70,8 @@ def _read(data: bytes) -> list[NodeFacts]:
 
 
 def _parse(value: Any) -> list[NodeFacts]:
-    """Return the facts of each node that a file describes. Raise one of PARSE_ERRORS."""
+    """Return the facts of each node that one facts file describes; `value` is its parsed JSON. Raise one of
+    PARSE_ERRORS."""
     require_version(value, _VERSION, "record of a node")
     nodes = tuple(value["nodes"][:_MOST_NODES])
     file = check_fields(_File(nodes, value["host"], value["machine"], value["cores"], value["gpus"]))
@@ -83,7 +84,8 @@ def _parse(value: Any) -> list[NodeFacts]:
 
 
 def _rows(value: Iterable[Any]) -> Rows:
-    """Return the pairs of texts. Other values are left out, and of two pairs with one name the first counts."""
+    """Return the pairs (name, text) in a list from a facts file. Other values are left out, and of two pairs with one
+    name the first counts."""
     found: dict[str, str] = {}
     for row in islice(value, _MOST_ROWS):
         if isinstance(row, list) and len(row) >= 2 and isinstance(row[0], str) and isinstance(row[1], str):

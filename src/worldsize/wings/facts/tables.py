@@ -15,8 +15,8 @@ _MOST_VALUES = 8
 
 
 def hardware_table(nodes: Sequence[NodeFacts]) -> Rows:
-    """Return the rows of the nodes' hardware, the number of nodes first; empty without nodes. Nodes that are one
-    machine count once."""
+    """Return the rows (name, text) of the hardware of all `nodes`, the number of nodes first. Empty without nodes.
+    Nodes that are one machine count once."""
     if not nodes:
         return ()
     machines = _one_of_each_machine(nodes)
@@ -27,8 +27,8 @@ def hardware_table(nodes: Sequence[NodeFacts]) -> Rows:
 
 
 def software_table(nodes: Sequence[NodeFacts], reported: Mapping[str, str] = {}) -> Rows:
-    """Return the rows of the nodes' software. Values that ranks have `reported` about themselves replace those from
-    files, row by row, since ranks know what they have loaded. A row with another name comes last."""
+    """Return the rows (name, text) of the software of all `nodes`. Values that ranks have `reported` about themselves
+    replace those from files, row by row, since ranks know what they have loaded. A row with another name comes last."""
     machines = _one_of_each_machine(nodes)
     found = dict(_merged(machines, [each.software for each in machines], SOFTWARE))
     found.update((name, text) for name, text in reported.items() if text)
@@ -36,7 +36,7 @@ def software_table(nodes: Sequence[NodeFacts], reported: Mapping[str, str] = {})
 
 
 def _one_of_each_machine(nodes: Sequence[NodeFacts]) -> list[NodeFacts]:
-    """Return the first node of each machine. Nodes whose machine is not known count as machines of their own."""
+    """Return the first of `nodes` on each machine. Nodes whose machine is not known count as machines of their own."""
     found = {node.machine or f"node {node.node_rank}": node for node in reversed(nodes)}
     return sorted(found.values(), key=lambda node: node.node_rank)
 
@@ -56,13 +56,13 @@ def _merged(nodes: Sequence[NodeFacts], tables: Sequence[Rows], order: Sequence[
 
 
 def _in_order(found: Mapping[str, str], order: Sequence[str]) -> Rows:
-    """Return the rows with known names in the order of tables, then the others."""
+    """Return the rows `found` (a mapping of name to text): names in `order` first, in that order, then the others."""
     return tuple((name, found[name]) for name in dict.fromkeys((*order, *found)) if name in found)
 
 
 def _folded(nodes: Sequence[NodeFacts], values: Sequence[str]) -> str:
-    """Return the one value, or each value with the nodes that have it, the most frequent first: "A100 (n1–n3), V100
-    (n4)"."""
+    """Return the one value that all `nodes` have, or each value with the names of its nodes, the most frequent first:
+    "A100 (n1–n3), V100 (n4)"."""
     holders: dict[str, list[NodeFacts]] = {}
     for node, value in zip(nodes, values, strict=True):
         holders.setdefault(value, []).append(node)

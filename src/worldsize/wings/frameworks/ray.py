@@ -44,8 +44,9 @@ class RayDistribution(NamedTuple):
         return instances
 
     def arrange(self, instances: int) -> Arrangement:
-        """Return the arrangement with one rank for each node. The head's rank executes the command, and the run ends
-        with it. Raise PlanError for keys that worldsize cannot follow."""
+        """Return the arrangement of a Ray cluster's ranks: one for each of the `instances` nodes, the first of them the
+        head. The head's rank executes the command, and the run ends with it. Raise PlanError for keys that worldsize
+        cannot follow."""
         if self.address not in (None, "", "auto"):
             what = f"{self.address!r:.60}: the run starts its own Ray cluster, and does not join another"
             raise PlanError(what, "distribution.address", "leave it out")
@@ -68,8 +69,8 @@ class RayDistribution(NamedTuple):
 
 
 def _words(text: str | None, key: str) -> list[str]:
-    """Return the words of further options. Raise PlanError for a text that cannot be split into words, and for options
-    that only worldsize may set."""
+    """Return the words of the further options of `ray start` in `text`, the value of the job's `key`. Raise PlanError
+    for a text that cannot be split into words, and for options that only worldsize may set."""
     try:
         words = shlex.split(text or "")
     except ValueError as error:

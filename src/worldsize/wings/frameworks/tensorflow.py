@@ -35,8 +35,9 @@ class TensorFlowDistribution(NamedTuple):
         return (self.worker_count or instances) + self.parameter_server_count + self.chief + self.evaluator
 
     def arrange(self, instances: int) -> Arrangement:
-        """Spread workers evenly over the nodes, with the chief before them on the first node. Place each of the other
-        roles on the node with the fewest tasks. Raise PlanError if there are fewer tasks than nodes.
+        """Return the arrangement of a TensorFlow job's tasks on `instances` nodes. Spread workers evenly over the
+        nodes, with the chief before them on the first node. Place each of the other roles on the node with the fewest
+        tasks. Raise PlanError if there are fewer tasks than nodes.
 
         Parameter servers never end by themselves, nor do workers that a chief trains with, nor an evaluator.
         """
@@ -59,10 +60,9 @@ class TensorFlowDistribution(NamedTuple):
 
 
 def role_layout(nodes: int, equal: Sequence[str], others: Sequence[str] = ()) -> tuple[NodePlan, ...]:
-    """Return the nodes with one rank for each role, in this order on every node. The roles of `equal` are placed in
-    even, contiguous shares, with one more on the first nodes. Each of `others` is then placed where the fewest ranks
-    are. Ranks, and the indices within each role, count node by node. With at least as many ranks as nodes no node stays
-    empty."""
+    """Return the plan of each node, with one rank for each role. The roles of `equal` are placed in even, contiguous
+    shares, with one more on the first nodes. Each of `others` is then placed where the fewest ranks are. Ranks, and the
+    indices within each role, count node by node. With at least as many ranks as nodes no node stays empty."""
     each, more = divmod(len(equal), nodes)
     starts = [node * each + min(node, more) for node in range(nodes + 1)]
     placed = [list(equal[first:end]) for first, end in pairwise(starts)]

@@ -35,7 +35,8 @@ class AskedNodes:
         self._nodes = {node: _AskedNode(frozenset(its), looks) for node, its in ranks.items()}
 
     def take(self, events: Sequence[NodeEvent]) -> list[str]:
-        """Process new events. Return the compute's own messages, for the user."""
+        """Process new events of the command `stacks` on the nodes: their output, errors and ends. Return the compute's
+        own messages, for the user."""
         for each in events:
             answer = self._nodes.get(each.node)
             if answer is not None:
@@ -43,14 +44,14 @@ class AskedNodes:
         return [_text(each.data) for each in events if each.kind == "note"]
 
     def look(self, number: int) -> tuple[RankStacks, ...]:
-        """Return the stacks of look `number`, from 1, of all processes of all ranks: each rank's own Python before its
-        children."""
+        """Return the stacks of all processes of all ranks in look `number`, from 1, sorted by rank, each rank's own
+        Python before its children."""
         found = [stacks for answer in self._nodes.values() for stacks in answer.found[number - 1].values()]
         return tuple(sorted(found, key=lambda each: (each.rank, each.parent is not None, each.pid)))
 
     def unanswered(self, late: str = "") -> tuple[Unanswered, ...]:
-        """Return the nodes that have not sent everything. `late` is the reason for those that were stopped before they
-        had; "" if none was stopped."""
+        """Return the nodes that have not sent all stacks of their ranks, each with the reason. `late` is the reason for
+        those that were stopped before they had; "" if none was stopped."""
         found = []
         for node, answer in sorted(self._nodes.items()):
             reason = answer.problem(late)
@@ -93,7 +94,8 @@ class _AskedNode:
             self._lost = _words(event.data) or "it was lost"
 
     def problem(self, late: str) -> str:
-        """Return the reason why the node has not sent everything; "" if it has."""
+        """Return the reason why the node has not sent all stacks of its ranks. "" if it has. `late` is the reason for a
+        node that was stopped."""
         if self._left < 0:
             return f"it has sent more than {MOST_BYTES >> 20} MiB: the rest is omitted"
         if self._code is None:

@@ -83,7 +83,8 @@ def _show_stacks(options: argparse.Namespace) -> int:
 
 
 def _checked_gap(options: argparse.Namespace) -> float:
-    """Return the seconds between two looks. Raise UsageError for options that cannot be combined."""
+    """Return the seconds between the two looks of the command `stacks`. Raise UsageError for options that cannot be
+    combined, and for a time that is too long."""
     for wrong, what in (
         (options.rank is not None and options.all, "both --rank and --all choose the stacks that are shown in full"),
         (options.seconds is not None and options.once, "--seconds is the time between two looks; --once takes one"),
@@ -98,8 +99,8 @@ def _checked_gap(options: argparse.Namespace) -> float:
 
 
 def _find(name: str | None) -> Any:
-    """Return the requested running run, with the connection to its nodes. Raise UsageError for a run that has ended,
-    otherwise the same errors as `exec`."""
+    """Return the running run that `name` identifies, or the latest if it is None, with the connection to its nodes.
+    Raise UsageError for a run that has ended, otherwise the same errors as the command `exec`."""
     running_runs = provider("running_runs")
     if name is None:
         reached = running_runs.find_reachable(None, _VERB)
@@ -122,8 +123,8 @@ def _wanted_ranks(options: argparse.Namespace, plan: Any) -> tuple[int, ...]:
 
 
 def _ask(reached: Any, gap: float | None, timeout: float | None) -> RunStacks:
-    """Return the stacks from each node of the run, and the verdict. Each node looks at its ranks twice, with `gap`
-    seconds between, or once if `gap` is None."""
+    """Return the stacks of the run's ranks from each node, and the verdict on which rank keeps the others waiting. Each
+    node looks at its ranks twice, with `gap` seconds between, or once if `gap` is None."""
     run: Run = reached.run
     looks = 1 if gap is None else 2
     answers = AskedNodes({node.node_rank: [each.rank for each in node.ranks] for node in run.plan.nodes}, looks)
@@ -140,7 +141,8 @@ def _ask(reached: Any, gap: float | None, timeout: float | None) -> RunStacks:
 
 
 def _follow(stream: Any, answers: AskedNodes, patience: float) -> bool:
-    """Process the nodes' output until all have ended, or for `patience` seconds. Return whether the time was over."""
+    """Pass the nodes' output in `stream` to `answers` until all nodes have ended, or for `patience` seconds. Return
+    whether the nodes were stopped because the time was over."""
     deadline = time.monotonic() + patience
     stopped = False
     try:

@@ -62,19 +62,21 @@ class RunStacks(NamedTuple):
     judgement: StacksJudgement | None
 
     def groups(self) -> tuple[StackGroup, ...]:
-        """Return the ranks with equal stacks, the smallest group first. Ranks that have ended are left out."""
+        """Return the ranks of the run as groups with equal stacks (StackGroup), the smallest group first. Ranks that
+        have ended are left out."""
         return group_ranks(each for each in self.latest if each.rank not in self.ended)
 
     def by_rank(self) -> dict[int, list[RankStacks]]:
-        """Return the stacks of each rank, with those of its own Python first; an empty list for a rank without
-        stacks."""
+        """Return the stacks of each rank's processes, by rank, with those of the rank's own Python first; an empty list
+        for a rank without stacks."""
         found: dict[int, list[RankStacks]] = {rank: [] for rank in self.run.nodes}
         for each in self.latest:
             found[each.rank].append(each)
         return found
 
     def absent(self) -> dict[int, str]:
-        """Return the reason for each rank that has ended or has no stacks, by rank."""
+        """Return the ranks that have ended or have no stacks, each mapped to the reason in words, such as "has ended
+        with code 1"."""
         seen = {each.rank for each in self.latest}
         silent = {each.node for each in self.unanswered}
         found = {}
@@ -98,7 +100,9 @@ def run_stacks(
     unanswered: tuple[Unanswered, ...],
     hertz: int,
 ) -> RunStacks:
-    """Return the stacks and the judgement from one or two looks. `hertz` is the number of clock ticks per second."""
+    """Return the stacks of a run's ranks and their judgement, from one or two looks at all ranks. There is no judgement
+    after a single look. `ended` maps ended ranks to their exit codes; `hertz` is the number of clock ticks per second.
+    """
     seen = {each.rank for each in looks[-1]}
     latest = [*looks[-1], *(each for each in looks[0] if each.rank not in seen)]
     judgement = _judge(run, looks[0], looks[-1], ended, hertz) if len(looks) > 1 else None

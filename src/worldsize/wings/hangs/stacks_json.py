@@ -13,7 +13,8 @@ from worldsize.wings.hangs.run_stacks import RunStacks, StacksJudgement
 
 
 def stacks_object(found: RunStacks, wanted: Collection[int]) -> dict[str, Any]:
-    """Return the stacks and the verdict as a JSON object. Of the ranks, only those in `wanted` are included."""
+    """Return the stacks and the verdict of a run as the JSON object that `worldsize stacks -o json` prints. The list of
+    ranks contains only those in `wanted`."""
     by_rank, absent = found.by_rank(), found.absent()
     return {
         "id": found.run.run_id,

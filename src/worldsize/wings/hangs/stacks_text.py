@@ -34,8 +34,9 @@ _ONE_LOOK = "one look does not show whether the run makes progress; omit --once 
 
 
 def stacks_lines(found: RunStacks, full: Collection[int]) -> list[str]:
-    """Return the stacks and the verdict as lines of text. `full` contains the ranks whose stacks are shown in full. If
-    it is empty, each group is followed by the user's own frames in the main thread of its first rank."""
+    """Return the stacks and the verdict of a run as the lines of text that `worldsize stacks` prints. `full` contains
+    the ranks whose stacks are shown in full. If it is empty, each group is followed by the user's own frames in the
+    main thread of its first rank."""
     lines: list[str] = []
     for group in found.groups():
         lines.append(group_line(group))
@@ -53,7 +54,8 @@ def stacks_lines(found: RunStacks, full: Collection[int]) -> list[str]:
 
 
 def verdict_lines(judgement: StacksJudgement | None) -> list[str]:
-    """Return the judgement as lines of text, with the standing of the verdict and its witnesses."""
+    """Return the judgement of a run by its stacks as lines of text, with the standing of the verdict and its witnesses.
+    `judgement` is None after a single look; the line then explains how to get one."""
     if judgement is None:
         return [_ONE_LOOK]
     if judgement.verdict is None:
@@ -85,8 +87,8 @@ def _frame_lines(frames: Sequence[Frame], run_id: str, indent: str, most: int | 
 
 
 def _frame_text(frame: Frame, run_id: str) -> str:
-    """Return one frame as text. Files of the run's code are shown by their names within the code, and other files by
-    their whole paths."""
+    """Return one stack frame as a line of text: file, line, function and source. Files of the run's code are shown by
+    their names within the code, and other files by their whole paths."""
     file = frame.file.rpartition(f"/{run_id}/code/")[2] or "?"
     line = f":{frame.line}" if frame.line else ""
     source = frame.text if len(frame.text) <= _LONGEST_SOURCE else frame.text[: _LONGEST_SOURCE - 1] + "…"
@@ -94,7 +96,7 @@ def _frame_text(frame: Frame, run_id: str) -> str:
 
 
 def _process_lines(stacks: RankStacks, run: AskedRun) -> Iterable[str]:
-    """Yield the lines that show one process in full, with every thread that was found."""
+    """Yield the lines of text that show the stacks of one process in full, with every thread that was found."""
     whose = f"rank {stacks.rank} on node {run.nodes[stacks.rank]}, process {stacks.pid}"
     if stacks.parent is not None:
         whose += f", a child of {stacks.parent}"

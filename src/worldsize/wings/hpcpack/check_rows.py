@@ -17,8 +17,9 @@ _INSTALL_DRIVER = (
 
 
 def node_rows(found: Sequence[NodeCheck], gpus_per_node: int | None, compute: str) -> list[CheckRow]:
-    """Return the rows of each node, and the row about the GPUs of all nodes. `gpus_per_node` is the configured number
-    of GPUs of the compute named `compute`; None if none is configured."""
+    """Return the rows that `worldsize hpcpack check` shows for each node, and the row about GPUs that are not
+    configured. `gpus_per_node` is the configured number of GPUs of the compute named `compute`; None if none is
+    configured."""
     rows = [CheckRow(each.node, *row) for each in found for row in _rows(each, gpus_per_node, compute)]
     told = [each for each in found if each.python is not None]
     return [*rows, *(_unconfigured_gpus(told, compute) if gpus_per_node is None else ())]
@@ -48,8 +49,9 @@ def _rows(found: NodeCheck, gpus_per_node: int | None, compute: str) -> Iterator
 
 
 def _gpus(found: NodeCheck, gpus_per_node: int | None, compute: str) -> _Row:
-    """Return the row about the GPUs. It is bad if the node has fewer GPUs than are configured: a job gets nodes by
-    their number, and some ranks would find no GPU."""
+    """Return the row of the cluster check about one node's GPUs. It is bad if the node has fewer GPUs than are
+    configured: a job gets nodes by their number, and some ranks would find no GPU. It is a warning if the node has
+    more."""
     value, count = _gpus_text(found), found.gpu_count
     if gpus_per_node and count < gpus_per_node:
         return GPUS, "GPUs", f"{value}, and gpus_per_node is {gpus_per_node}", BAD, _INSTALL_DRIVER
@@ -60,7 +62,7 @@ def _gpus(found: NodeCheck, gpus_per_node: int | None, compute: str) -> _Row:
 
 
 def _gpus_text(found: NodeCheck) -> str:
-    """Return the GPUs in words, such as "2 × NVIDIA H100" or "none"."""
+    """Return the GPUs of a checked node in words, such as "2 × NVIDIA H100" or "none"."""
     counts = ", ".join(f"{found.gpus.count(name)} × {name}" for name in dict.fromkeys(found.gpus))
     if found.instances:
         return f"{counts} in {found.instances} parts"
@@ -68,7 +70,8 @@ def _gpus_text(found: NodeCheck) -> str:
 
 
 def _torch(found: NodeCheck) -> _Row:
-    """Return the row about torch. It is a warning at most: a job may have another torch in its environment."""
+    """Return the row of the cluster check about the PyTorch of a node's Python. It is a warning at most: a job may have
+    another torch in its environment."""
     torch = found.torch
     if not torch:
         return TORCH, "torch", "none", WARNING, f"{_INSTALL_TORCH}; or an environment that has it"
@@ -80,8 +83,8 @@ def _torch(found: NodeCheck) -> _Row:
 
 
 def _unconfigured_gpus(found: Sequence[NodeCheck], compute: str) -> list[CheckRow]:
-    """Return a row about GPUs that no job gets, because the compute does not configure the number of GPUs of a node; an
-    empty list if no node has a GPU."""
+    """Return a list with one row of the cluster check about GPUs that no job gets, because the compute does not
+    configure the number of GPUs of a node; an empty list if no node has a GPU."""
     by_count: dict[int, list[str]] = {}
     for each in found:
         by_count.setdefault(each.gpu_count, []).append(each.node)

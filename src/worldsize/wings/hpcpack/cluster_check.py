@@ -25,16 +25,17 @@ _CERTIFICATE, _LOGIN = "the head node's certificate", "the head node"
 
 
 class ClusterCheck(NamedTuple):
-    """The result of the check. `hosts` are the nodes that were checked."""
+    """The result of the check of an HPC Pack cluster. `hosts` are the names of the nodes that were checked, `rows` the
+    results."""
 
     hosts: tuple[str, ...]
     rows: tuple[CheckRow, ...]
 
 
 def check_cluster(compute: Compute, settings: ComputeSettings, tell: Callable[[str], None]) -> ClusterCheck:
-    """Check the head node, the share, and every node that a run uses by default. `tell` receives messages for people.
-    Raise ConfigError if too little is configured. Errors of the compute about the nodes' task are raised as they are.
-    """
+    """Check the head node and the share of an HPC Pack cluster, and every node that a run uses by default. Return the
+    rows of all checks. `tell` receives messages for people. Raise ConfigError if too little is configured. Errors of
+    the compute about the nodes' task are raised as they are."""
     access = head_access(settings)
     share, mounted = _find_share(share_of(settings.options), settings.name)
     nodes, answered = _ask_head(compute, access)
@@ -55,8 +56,8 @@ def check_cluster(compute: Compute, settings: ComputeSettings, tell: Callable[[s
 
 
 def _find_share(share: Share | None, compute: str) -> tuple[Share | None, CheckRow]:
-    """Return the share and the row about its mount on this machine. The share is None if it is not mounted. Raise
-    ConfigError if too little is configured."""
+    """Return the cluster's share and the row of the check about its mount on this machine. The share is None if it is
+    not mounted. Raise ConfigError if too little is configured."""
     try:
         share = require_mounted(share, f"compute.{compute}.")
     except NotMounted as error:
@@ -65,8 +66,9 @@ def _find_share(share: Share | None, compute: str) -> tuple[Share | None, CheckR
 
 
 def _ask_head(compute: Compute, access: HeadAccess) -> tuple[list[ComputeNode], list[CheckRow]]:
-    """Query the head node. Return its nodes, and the rows about the head node, of which the last is the row of the
-    login. Raise ConfigError for a wrong configuration."""
+    """Query the head node for the nodes that a run uses by default. Return these nodes and the rows of the check about
+    the head node: its certificate, then the login. The list of nodes is empty if the head node did not list them. Raise
+    ConfigError for a wrong configuration."""
     unverified = take_certificate_notice(access)
     certificate = CheckRow("", CERTIFICATE, _CERTIFICATE, "verified", OK)
     if unverified is not None:

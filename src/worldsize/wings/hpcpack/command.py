@@ -82,9 +82,9 @@ def _mount(options: argparse.Namespace, settings: ComputeSettings) -> Mount:
 
 
 def _apply(mount: Mount, url: str, quietly: bool) -> int:
-    """Mount the share with the same script that is printed otherwise, and return the script's exit code. The script
-    gets the password in its environment. With `quietly`, its output goes to stderr. Raise UsageError if this process is
-    not root."""
+    """Mount the share on this node with the same shell script that is printed without `--apply`, and return the
+    script's exit code. The script gets the password in its environment. With `quietly`, its output goes to stderr.
+    Raise UsageError if this process is not root."""
     import subprocess
     import sys
 
@@ -113,9 +113,9 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace) -> ComputeSettings:
-    """Return the settings of the compute that is meant: the named one, the default one, or the only one of type
-    hpcpack. Raise UsageError if the named one has another type or there are several; raise NotFound if there is none.
-    """
+    """Return the settings of the HPC Pack compute that `--compute` names, else of the default compute, else of the only
+    one of type hpcpack. Raise UsageError if the named one has another type or there are several; raise NotFound if
+    there is none."""
     config = load_current_config()
     if options.compute:
         found = config.compute(options.compute, "--compute")

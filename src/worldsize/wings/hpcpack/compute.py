@@ -92,8 +92,8 @@ class HpcPackCompute:
         return [self._with_settings_key(result, job) for result in found]
 
     def _with_settings_key(self, found: CheckResult, job: Job) -> CheckResult:
-        """Return the result with the key of the compute's own table as its location, if the value comes from that table
-        and not from the job."""
+        """Return a result of the job's check with the key of the compute's own table as its location, such as
+        `compute.NAME.KEY`, if the value that it is about comes from that table and not from the job."""
         first, _, key = (found.where or "").rpartition("hpcpack.")
         if not first and key in self._settings.options and key not in job.hpcpack:
             return found._replace(where=f"compute.{self.name}.{key}")
@@ -127,7 +127,9 @@ class HpcPackCompute:
         return self._handles(submissions, jobs)
 
     def _write_handle(self, submissions: Sequence[Submission], jobs: Sequence[int]) -> None:
-        """Write the handle of a single run at once, so that the run has a handle even if its client is killed now."""
+        """Write the handle of a submitted single run to the run's directory at once, so that the run has a handle even
+        if its client is killed now. The runs of an array get none here. OSError is ignored, since the caller meets it
+        as well."""
         from worldsize.common.atomic_files import write_json
 
         if submissions[0].plan.array is None:
@@ -160,14 +162,14 @@ class HpcPackCompute:
         return [next(found) if has_account_of(self._settings, handle) else other for handle in handles]
 
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
-        """Return the seconds until the next look. A head node answers for one job in milliseconds, and for a thousand
-        in a second."""
+        """Return the seconds to wait before the state of `runs` runs is queried again; they grow with the `age` of the
+        run, in seconds. A head node answers for one job in milliseconds, and for a thousand in a second."""
         return min(max(1.0, age * 0.05), 30.0 if queued else 15.0) * min(1 + runs // 100, 4)
 
     def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
-        """Cancel jobs, the last first, so that jobs that wait for others do not begin meanwhile. The agents get a
-        signal and observe the grace period. With `now`, the cancellation is forced and has no grace period. A job that
-        the head does not know has already gone, and is ignored."""
+        """Cancel the HPC Pack jobs of `handles`, the last first, so that jobs that wait for others do not begin
+        meanwhile. The agents get a signal and observe the grace period. With `now`, the cancellation is forced and has
+        no grace period. A job that the head does not know has already gone, and is ignored."""
         from worldsize.wings.hpcpack.head.errors import MissingResource
 
         with self.head(PATIENCE) as head:
@@ -278,7 +280,8 @@ class UnreachableCompute(HpcPackCompute):
         return [Observation("unknown", message=self._why)] * len(handles)
 
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
-        """Return the seconds between two looks at the files. These looks are cheap, and no service is contacted."""
+        """Return the seconds between two looks at the files of a run, always 1. These looks are cheap, and no service
+        is contacted."""
         return 1.0
 
 
@@ -287,8 +290,9 @@ def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
-    """Return the configured compute with the handle's head node and account. If the run is not the user's own, or no
-    such compute is configured, return an UnreachableCompute."""
+    """Return the configured HPC Pack compute for the run in `directory`: the one that has the head node and account of
+    the run's handle. If the run is not the user's own, or no such compute is configured, return an UnreachableCompute.
+    """
     from worldsize.jobspec.config.load import config_directory, load_config
     from worldsize.service.ownership import foreign_reason
 

@@ -27,8 +27,8 @@ _CANCELLED, _CANCELLATION_CODES = 130, (130, 143)
 
 
 def find_failure_cause(job: Properties, tasks: Sequence[Properties], share: str) -> Failure:
-    """Return the cause of a failed job from its properties and those of its tasks. `share` is the path of the shared
-    directory on the nodes."""
+    """Return the cause of a failed HPC Pack job from its properties and those of its tasks. `share` is the path of the
+    shared directory on the nodes, for the message."""
     said = job.get("errormessage", "")
     if not job.get("starttime") and not any(task.get("starttime") for task in tasks):
         words = "HPC Pack refused the job: {}".format(said or "it gives no reason")
@@ -43,9 +43,9 @@ def find_failure_cause(job: Properties, tasks: Sequence[Properties], share: str)
 
 
 def _manual_cancellation(said: str, tasks: Sequence[Properties]) -> Failure | None:
-    """Return the failure of a job of which a user has cancelled a task, with a message on the task that the job does
-    not have; None for other jobs. None also if any failed task has output or an exit code other than that of a
-    cancelled agent."""
+    """Return the failure of an HPC Pack job of which a user has cancelled a task, recognised by a message on the task
+    that the job does not have; None for other jobs. None also if any failed task has output or an exit code other than
+    that of a cancelled agent. `said` is the job's own message."""
     failed = [task for task in tasks if task.get("state", "").lower() == "failed"]
     if any(number_of(task.get("exitcode", "")) not in _CANCELLATION_CODES or task.get("output") for task in failed):
         return None
@@ -65,7 +65,7 @@ def _node_names(task: Properties) -> str:
 
 
 def find_failed_task(said: str, tasks: Sequence[Properties]) -> Properties | None:
-    """Return the failed task that the job's message names, else the task that failed first; None if no task has
+    """Return the failed task that the job's message `said` names, else the task that failed first; None if no task has
     failed."""
     failed = [task for task in tasks if task.get("state", "").lower() == "failed"]
     named = _KEY.search(said)
@@ -88,8 +88,8 @@ def _task_failure_cause(task: Properties, share: str) -> Failure:
 
 
 def _start_failure_cause(node: str, code: int, message: str, output: str, share: str) -> Failure:
-    """Return the failure of an agent that did not begin, according to the messages of the shell or of the node's own
-    manager."""
+    """Return the failure of a node's agent that did not begin, such as a missing Python or share. It is found from the
+    task's exit code `code`, the `message` of HPC Pack's node manager, and the `output` of the shell."""
     said = "; ".join(each for each in (_first_line(output), message) if each) or "it printed nothing"
     missing = _NO_PYTHON.search(output) or _NO_PYTHON.search(message)
     if missing and not _NO_SHARE.search(output.replace(missing[0], "")):
@@ -108,8 +108,8 @@ def _start_failure_cause(node: str, code: int, message: str, output: str, share:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line of a text. For the traceback of an uncaught exception, return the last line, which names
-    the exception."""
+    """Return the first non-empty line of a failed task's output, shortened to 300 characters. If the output begins with
+    the traceback of an uncaught exception, return the last line, which names the exception."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     line = (lines[-1] if lines[0].startswith("Traceback ") else lines[0]) if lines else ""
     return line if len(line) <= _MOST else line[: _MOST - 1] + "…"

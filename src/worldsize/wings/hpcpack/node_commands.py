@@ -35,7 +35,8 @@ _NOTICE_AFTER = 2.0
 
 
 def execute(command: NodeCommand, share: Share) -> NodeCommandStream:
-    """Execute a command on nodes of a running run. Raise UsageError if the run's agents do not look for commands. Raise
+    """Start the execution of a user's command on nodes of a running run, by files on the share that the run's agents
+    find. Return the stream of its output. Raise UsageError if the run's agents do not look for commands. Raise
     StorageError if the files cannot be written."""
     if command.plan is not None and not command.plan.errands:
         raise UsageError(f"the agents of {command.plan.run_id} do not read commands", None, "start it again")
@@ -44,8 +45,9 @@ def execute(command: NodeCommand, share: Share) -> NodeCommandStream:
 
 
 def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: ClientFactory) -> NodeCommandStream:
-    """Execute a command on as many nodes as it has, or on the nodes that it names, as a job with the compute's options.
-    If the head node refuses the job, the stream reports this when the head node does, which may be later."""
+    """Start the execution of a user's command outside any run, as an HPC Pack job with the compute's options: on the
+    nodes that the command names, else on as many nodes as it asks for. Return the stream of its output. If the head
+    node refuses the job, the stream reports this when the head node does, which may be later."""
     share = asked.share
 
     def submit(directory: str) -> CommandJob:
@@ -60,8 +62,8 @@ def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: Cl
 
 
 class CommandJob:
-    """The job of a command, with one task for each node, in the order of the nodes. `release` may be called while
-    another thread is in `start_status`: each has a client of its own."""
+    """The HPC Pack job of a user's command on nodes, with one task for each node, in the order of the nodes. `release`
+    may be called while another thread is in `start_status`: each has a client of its own."""
 
     def __init__(self, heads: ClientFactory, job: int, nodes: Sequence[int], share: Share) -> None:
         self._heads = heads
@@ -88,8 +90,8 @@ class CommandJob:
         return NodeStartStatus(gone=dict(self._gone))
 
     def release(self, ended: bool) -> None:
-        """Cancel the job, unless its commands have `ended`. Errors of the head are ignored: the nodes terminate by
-        themselves, since their lease is not renewed."""
+        """Cancel the HPC Pack job of the command, unless the commands on all nodes have `ended`. Errors of the head are
+        ignored: the nodes terminate by themselves, since their lease is not renewed."""
         if not ended:
             try:
                 with self._heads(NODE_COMMAND_PATIENCE) as head:

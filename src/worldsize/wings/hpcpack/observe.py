@@ -20,9 +20,9 @@ JOB_PROPERTIES = "Id,Name,State,ErrorMessage,RequeueCount,ParentJobIds,SubmitTim
 
 
 def observations(head: HeadNodeClient, handles: Sequence[Handle]) -> list[Observation]:
-    """Return an observation for each handle. One job takes one request, and several jobs take one list of the owner's
-    jobs. A job that failed takes one more request. Errors of the head or of the connection result in unknown
-    observations."""
+    """Return the observed state of the HPC Pack job of each handle. One job takes one request, and several jobs take
+    one list of the owner's jobs. A job that failed takes one more request. Errors of the head or of the connection
+    result in unknown observations."""
     try:
         found = jobs_of(head, [int(handle["job"]) for handle in handles])
     except WorldsizeError as error:
@@ -51,8 +51,9 @@ def _observe_job(
 
 
 def observation(row: Properties | None, job: int, run_id: str) -> Observation:
-    """Return the observation that follows from a job's properties alone. `row` is None if the head knows no such
-    job."""
+    """Return the observation of a run that follows from the properties of its HPC Pack job alone. `row` is None if the
+    head knows no such job. The phase is "absent" if there is no such job, or if the job's name is not that of the run
+    `run_id`."""
     if row is None:
         return Observation("absent", message=f"HPC Pack no longer knows job {job}")
     if row.get("name") not in (None, "", job_name(run_id)):
@@ -69,7 +70,8 @@ def observation(row: Properties | None, job: int, run_id: str) -> Observation:
 
 
 def waiting_words(row: Properties) -> str:
-    """Return the reason why a queued job waits, in words, as far as the head reports it."""
+    """Return the reason why a queued HPC Pack job waits, in words, as far as the head reports it in the job's
+    properties."""
     state = state_of(row.get("state", ""))
     words = state.words
     pending = row.get("pendingreason", "") or row.get("errormessage", "")
@@ -99,8 +101,8 @@ def _end_observation(seen: Observation, row: Properties) -> Observation:
 
 
 def jobs_of(head: HeadNodeClient, numbers: Sequence[int]) -> dict[int, Properties | None]:
-    """Return the properties of each job; None for a job that the head does not know (any more). Errors of the requests
-    are raised as they are."""
+    """Return the properties of each HPC Pack job, by number; None for a job that the head does not know (any more).
+    Errors of the requests are raised as they are."""
     wanted = list(dict.fromkeys(numbers))
     found = _read_job_list(head, wanted) if len(wanted) > 1 else {}
     for job in wanted:
@@ -113,8 +115,8 @@ def jobs_of(head: HeadNodeClient, numbers: Sequence[int]) -> dict[int, Propertie
 
 
 def _read_job_list(head: HeadNodeClient, wanted: Sequence[int]) -> dict[int, Properties | None]:
-    """Read the list of the owner's jobs, the newest first, until it has named all wanted jobs, or only older ones
-    follow."""
+    """Return the properties of those of the wanted jobs that the list of the account's own jobs contains, by number.
+    The list is read from the newest job on, until all wanted jobs are found, or only older ones follow."""
     left, oldest = set(wanted), min(wanted)
     found: dict[int, Properties | None] = {}
     asked = {"properties": JOB_PROPERTIES, "owner": head.access.owner, "sortJobsBy": "Id", "asc": False}

@@ -29,8 +29,9 @@ _NODES_HINT = "`worldsize nodes` lists them"
 
 
 def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any], plan: Plan) -> Iterator[CheckResult]:
-    """Check that the head node accepts this account, and has the nodes, groups and templates that are named. This takes
-    one request, and one more for a template, or for a head of the older generation."""
+    """Check that the head node accepts this account, and has the nodes, groups and job template that the HPC Pack
+    options `said` name. Yield a CheckResult for each problem. If the head does not answer, yield a notice that nothing
+    was checked. This takes one request, and one more for a template, or for a head of the older generation."""
     try:
         with open_head() as head:
             unverified = take_certificate_notice(head.access)
@@ -51,7 +52,8 @@ def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any],
 
 
 def check_nodes(found: Sequence[ComputeNode], said: Mapping[str, Any], plan: Plan) -> Iterator[CheckResult]:
-    """Check the nodes and groups that the options `said` name, and their number, against the nodes `found`. Pure."""
+    """Check the nodes and groups that the HPC Pack options `said` name, and their number, against the nodes `found` in
+    the cluster. Yield a CheckResult for each problem. Pure."""
     wanted, groups, size = items_of(said.get("nodes", "")), items_of(said.get("node_group", "")), len(plan.agents)
     known = {node.name.lower(): node for node in found}
     names = [node.name for node in found]
@@ -79,23 +81,25 @@ def check_nodes(found: Sequence[ComputeNode], said: Mapping[str, Any], plan: Pla
 def _check_names(
     wanted: Sequence[str], known: Sequence[str], where: str, what: str, otherwise: str = "one of"
 ) -> list[CheckResult]:
-    """Return an error for each name in `wanted` that is not in `known`, ignoring case. `what` is the message, with {}
-    for the name."""
+    """Return a CheckResult with an error for each name in `wanted` that is not in `known`, ignoring case. `what` is the
+    message, with {} for the name; `where` is the option, and `otherwise` introduces the names in the hint."""
     lowered = {name.lower() for name in known}
     missing = [name for name in wanted if name.lower() not in lowered]
     return [CheckResult("error", what.format(name), where, did_you_mean(name, known, otherwise)) for name in missing]
 
 
 def _nodes_in_groups(found: Sequence[ComputeNode], groups: Sequence[str], every: bool) -> list[ComputeNode]:
-    """Return the nodes that are in all of the groups if `every`, else those that are in any of them. Without groups,
-    return all nodes."""
+    """Return those of the cluster's nodes `found` that are in all of the groups if `every`, else those that are in any
+    of the groups. Without groups, return all nodes."""
     wanted = {name.lower() for name in groups}
     own = [(node, {name.lower() for name in node.groups}) for node in found]
     return [node for node, names in own if not wanted or (wanted <= names if every else wanted & names)]
 
 
 def _check_node_count(may: Sequence[ComputeNode], size: int) -> Iterator[CheckResult]:
-    """Check that there are enough nodes. Only too few nodes in total are an error: more of them may come online."""
+    """Check that the nodes that the run may use are at least `size`, and yield a CheckResult for each problem. Too few
+    nodes in total are an error. Too few usable ones are only a notice: more of them may come online. Nodes outside the
+    group LinuxNodes are a notice, too, if others are in it."""
     usable = [node for node in may if node.usable]
     what, where = f"{size} nodes are asked for, and ", "resources.instance_count"
     if len(may) < size:
@@ -125,8 +129,9 @@ _ID_PLACEHOLDER = "0" * 22
 
 
 def check_share(share: Share | None, runs_dir: str | None, job: Job, place: str = "") -> Iterator[CheckResult]:
-    """Check that the nodes will see the run, and the files that it reads and writes. This creates a directory on the
-    share and removes it. `place` is where the compute is configured, `compute.NAME.`."""
+    """Check that the nodes will see the run's directory, and the files that the job reads and writes, on the cluster's
+    share. Yield a CheckResult for each problem. This creates a directory on the share and removes it. `place` is where
+    the compute is configured, `compute.NAME.`."""
     try:
         share = require_mounted(share, place)
     except ConfigError as error:
@@ -145,7 +150,8 @@ def check_share(share: Share | None, runs_dir: str | None, job: Job, place: str 
 
 
 def check_lines(asked: RequestSettings, plan: Plan, runs_dir: str) -> Iterator[CheckResult]:
-    """Check that the command lines of a run in `runs_dir`, or of an element of an array there, are not too long."""
+    """Check that the tasks' command lines for a run in `runs_dir`, or for an element of an array there, are not too
+    long for HPC Pack. Yield a CheckResult with an error if one is."""
     root = (
         os.path.join(runs_dir, _ID_PLACEHOLDER, _ID_PLACEHOLDER + "_9999")
         if "_" in plan.run_id
@@ -174,7 +180,8 @@ def _nearest_directory(directory: str) -> str:
 
 
 def _check_features(directory: str) -> Iterator[CheckResult]:
-    """Check that this user may write in the directory, and which features its file system lacks."""
+    """Check that this user may write in `directory` on the share, and which features its file system lacks. Yield an
+    error if writing fails, else a notice for each missing feature."""
     try:
         found = probe_share_features(directory)
     except OSError as error:

@@ -93,8 +93,8 @@ def job_name(run_id: str) -> str:
 
 
 def requests(asked: RequestSettings, plan: Plan, paths: RunPaths) -> Requests:
-    """Return the requests that submit a run. Raise JobError if `job_properties` contains a protected property. Raise
-    ConfigError if a command line is too long."""
+    """Return the properties of the HPC Pack job and its tasks that submit a run. Raise JobError if `job_properties`
+    contains a protected property. Raise ConfigError if a command line is too long."""
     pinned = pinned_nodes(asked.said, plan)
     lines = command_lines(asked, plan, paths)
     return Requests(
@@ -104,14 +104,16 @@ def requests(asked: RequestSettings, plan: Plan, paths: RunPaths) -> Requests:
 
 
 def command_lines(asked: RequestSettings, plan: Plan, paths: RunPaths) -> list[str]:
-    """Return the command line of each node, in node order. Raise ConfigError if a line is too long."""
+    """Return the command line that starts the agent on each node of a run, in node order. Raise ConfigError if a line
+    is too long."""
     words = [asked.python, "-I", "-S", "-c", _START, asked.share.to_node_path(paths.root)]
     ends = ["--attempt-var", ATTEMPT, "--prepare"]
     return [command_line([*words, "--node-rank", str(node.node_rank), *ends]) for node in plan.agents]
 
 
 def command_line(words: Sequence[str]) -> str:
-    """Return a task's command line with these words. Raise ConfigError if it is too long."""
+    """Return the command line of an HPC Pack task, with `words` quoted for the shell. Raise ConfigError if it has more
+    than LONGEST_LINE characters."""
     line = shlex.join(words)
     if len(line) > LONGEST_LINE:
         what = f"a task's command line would have {len(line)} characters, and HPC Pack takes {LONGEST_LINE}: {line}"
@@ -120,8 +122,9 @@ def command_line(words: Sequence[str]) -> str:
 
 
 def pinned_nodes(said: Mapping[str, Any], plan: Plan) -> dict[int, str]:
-    """Return the names of the nodes that are fixed, by node rank. These are all nodes if the options name as many as
-    the run has. Otherwise it is the first node, if torchrun's rendezvous is on a node that is named."""
+    """Return the names of the cluster nodes that the HPC Pack options `said` fix, by node rank. These are all nodes if
+    the options name as many as the run has. Otherwise it is the first node, if torchrun's rendezvous is on a node that
+    is named."""
     names = items_of(said.get("nodes", ""))
     if len(names) == len(plan.agents):
         return dict(enumerate(names))
@@ -130,8 +133,8 @@ def pinned_nodes(said: Mapping[str, Any], plan: Plan) -> dict[int, str]:
 
 
 def meeting_node(said: Mapping[str, Any], plan: Plan) -> str:
-    """Return the node that `rdzv_endpoint` names for torchrun's rendezvous. Return "" if there is none, if it is an
-    address, or if the launcher has no rendezvous of its own."""
+    """Return the name of the node that the option `rdzv_endpoint` names for torchrun's rendezvous. Return "" if the
+    option is not set, if it is an address, or if the launcher has no rendezvous of its own."""
     if not launcher_facts(plan.launcher).own_meeting:
         return ""
     host = str(said.get("rdzv_endpoint", "")).rpartition(":")[0] or str(said.get("rdzv_endpoint", ""))
@@ -139,8 +142,8 @@ def meeting_node(said: Mapping[str, Any], plan: Plan) -> str:
 
 
 def preview(made: Requests, base: str, user: str, notes: str = "", secrets: Collection[str] = ()) -> str:
-    """Return all requests as text, in the order in which they are sent, with their secrets and the texts `secrets`
-    masked."""
+    """Return all requests that submit a run as text for people, in the order in which they are sent, with their secrets
+    and the texts `secrets` masked. `base`, `user` and `notes` are shown in the first line."""
     head = f"# {base}, as {user}{notes}; {{job}} is the number that the first request answers"
     blocks = [_block("POST /jobs", made.job, secrets)]
     blocks += [_block("POST /jobs/{job}/tasks", task, secrets) for task in made.tasks]
@@ -196,8 +199,9 @@ def _task(share: Share, node: int, line: str, pinned: str | None) -> Properties:
 
 
 def parents(jobs: Sequence[int], at_once: int | None) -> tuple[int, ...]:
-    """Return the jobs that must end before the next element of an array may start. `jobs` are the jobs of the elements
-    before it. Return () if `at_once` sets no limit.
+    """Return the numbers of the HPC Pack jobs that must end before the next element of an array may start. `jobs` are
+    the jobs of the elements before it. Return () if `at_once`, the number of elements that may run at once, sets no
+    limit.
 
     These are all but the last `at_once - 1` jobs, and not only the job that is `at_once` before it: when a waiting job
     is cancelled, its own parents still run. For long arrays, only the last hundred of them are returned.

@@ -19,10 +19,10 @@ _HOUR = 3600.0
 
 
 def nodes(head: HeadNodeClient, gpus: int | None = None, metrics: bool = True) -> list[ComputeNode]:
-    """Return every node. `gpus` is the number of GPUs in each node, which no head node reports. With `metrics`, one
-    more request adds the current use of the nodes. All properties are requested, because HPC Pack 2016 refuses names
-    that it does not know. Raise SubmitRejected if the answer is not a list of nodes. Errors of the requests are raised
-    as they are."""
+    """Return every node of the HPC Pack cluster. `gpus` is the number of GPUs in each node, which no head node reports.
+    With `metrics`, one more request adds the current use of the nodes. All properties are requested, because HPC Pack
+    2016 refuses names that it does not know. Raise SubmitRejected if the answer is not a list of nodes. Errors of the
+    requests are raised as they are."""
     try:
         found = None if head.access.generation == "2016" else _read_nodes_2019(head)
         used = _metrics(head) if metrics and found is not None else {}
@@ -33,8 +33,9 @@ def nodes(head: HeadNodeClient, gpus: int | None = None, metrics: bool = True) -
 
 
 def usages(head: HeadNodeClient, handles: Sequence[Handle]) -> list[Usage | None]:
-    """Return what each job has used; None for a job that has not ended. HPC Pack records only time, but neither GPUs
-    nor the use by processes. Errors of the requests are raised as they are."""
+    """Return what the HPC Pack job of each handle has used (nodes, seconds, GPU-hours); None for a job that has not
+    ended. HPC Pack records only time, but neither GPUs nor the use by processes: the number of GPUs is taken from the
+    handle. Errors of the requests are raised as they are."""
     found = jobs_of(head, [int(handle["job"]) for handle in handles])
     return [_usage(found[int(handle["job"])], handle) for handle in handles]
 
@@ -49,8 +50,8 @@ def _usage(row: Properties | None, handle: Handle) -> Usage | None:
 
 
 def _read_nodes_2019(head: HeadNodeClient) -> list[dict[str, Any]] | None:
-    """Read the nodes as HPC Pack 2019 lists them; None if the head knows no such list and its generation is not
-    configured as 2019."""
+    """Return the properties of all nodes, by name in lower case, from the list of HPC Pack 2019; None if the head knows
+    no such list and its generation is not configured as 2019. Raise SubmitRejected if the answer is not a list."""
     try:
         found = head.get("/cluster/nodes")
     except MissingResource:
@@ -63,8 +64,8 @@ def _read_nodes_2019(head: HeadNodeClient) -> list[dict[str, Any]] | None:
 
 
 def _node(said: Mapping[str, Any], used: Mapping[str, float], gpus: int | None) -> ComputeNode:
-    """Return a node from its properties. `used` contains its metrics. Raise ValueError if the name is not a valid host
-    name."""
+    """Return the ComputeNode for a node of the cluster from the properties `said` that the head node sent. `used`
+    contains the node's metrics. Raise ValueError if the name is not a valid host name."""
     name = str(said.get("name", ""))
     if not is_node_name(name):
         raise ValueError(f"{name!r:.80} is not a node's name")
@@ -95,8 +96,8 @@ def _number(said: Mapping[str, Any], *names: str) -> int | None:
 
 
 def _metrics(head: HeadNodeClient) -> dict[str, dict[str, float]]:
-    """Read the nodes' metrics, by node name in lower case. Return {} if the head has none, or its answer is not
-    understood: a list of nodes is complete without metrics."""
+    """Return the metrics of all nodes (CPU use and cores in use), by node name in lower case. Return {} if the head has
+    none, or its answer is not understood: a list of nodes is complete without metrics."""
     try:
         found = head.get("/cluster/nodes/metrics", metricNames="HPCCpuUsage,HPCCoresInUse")
         return {

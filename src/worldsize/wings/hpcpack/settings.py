@@ -45,8 +45,8 @@ _BASE = "/hpc"
 
 
 def complete_settings(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings with a default `runs_dir` on the share. `python` stays as it is: it is a path on the nodes,
-    which have file systems of their own."""
+    """Return the settings of an HPC Pack compute with a default `runs_dir` on the share. `python` stays as it is: it is
+    a path on the nodes, which have file systems of their own."""
     local = local_share(values["options"].get("share", {}))
     return {"runs_dir": os.path.join(local, "runs"), **values} if local else values
 
@@ -61,8 +61,8 @@ def path_mapping(options: Mapping[str, Any]) -> Mapped:
 
 
 def local_share(share: Mapping[str, Any]) -> str | None:
-    """Return the path of the share on this machine; None if it is not configured, and no other name of the share can be
-    used as a path here."""
+    """Return the path of the share on this machine, from the configured names of the share; None if it is not
+    configured, and no other name of the share can be used as a path here."""
     if share.get("local"):
         return str(share["local"])
     head, node = str(share.get("head", "")), str(share.get("node", ""))
@@ -101,8 +101,8 @@ class HeadAccess(NamedTuple):
 
 
 def head_access(settings: ComputeSettings) -> HeadAccess:
-    """Return the settings for access to the head node of a compute. Raise ConfigError if the table is incomplete, or
-    the URL is unsafe."""
+    """Return the settings for access to the head node of a compute. Raise ConfigError if the compute's table lacks
+    `url` or `user`, or if the URL is not https or contains a login."""
     said = settings.options
     for key, hint in (("url", "https://HEAD"), ("user", "DOMAIN\\\\name")):
         if not said.get(key):
@@ -117,15 +117,15 @@ def head_access(settings: ComputeSettings) -> HeadAccess:
 
 
 def handle_fields(access: HeadAccess, share: Share | None) -> dict[str, Any]:
-    """Return the fields of a handle about the head node and the share. They inform people, and identify the configured
-    compute again."""
+    """Return the fields of a run's handle about the head node and the share. They inform people, and identify the
+    configured compute again."""
     return {**access._asdict(), "share": share._asdict() if share else None}
 
 
 def has_account_of(settings: ComputeSettings, handle: Mapping[str, Any]) -> bool:
-    """Return whether a configured compute has the head node and the account that a handle names. A handle is untrusted
-    text, so it decides no more than this. Where a password is sent, and how the head is verified, is taken from the
-    configuration."""
+    """Return whether a configured compute has the head node and the account that the handle of a run names. A handle is
+    untrusted text, so it decides no more than this. Where a password is sent, and how the head is verified, is taken
+    from the configuration."""
     said = settings.options
     return all(said.get(key) == handle.get(key) for key in ("url", "user", "as_user"))
 
@@ -153,15 +153,16 @@ class Share(NamedTuple):
     local: str | None = None
 
     def path_mapping(self) -> tuple[tuple[str, str], ...]:
-        """Return the mapping of paths as in ComputeFacts. It contains the share's path on this machine both as
-        configured and with links resolved."""
+        """Return the mapping of paths on this machine to paths on the nodes, as pairs, as in ComputeFacts. It contains
+        the share's path on this machine both as configured and with links resolved; () if the share is not mounted
+        here."""
         if self.local is None:
             return ()
         ways = dict.fromkeys((self.local.rstrip("/") or "/", os.path.realpath(self.local)))
         return tuple((way, self.node) for way in ways)
 
     def to_node_path(self, path: str) -> str:
-        """Return the path on the nodes for a path of this machine."""
+        """Return the path that a path on this machine's mount of the share has on the nodes."""
         return to_node_path(path, self.path_mapping())
 
     def unc(self) -> str:
@@ -175,8 +176,9 @@ class NotMounted(ConfigError):
 
 
 def require_mounted(share: Share | None, place: str = "") -> Share:
-    """Return the share if it is mounted on this machine. Raise NotMounted if it is not, and ConfigError if too little
-    is configured. `place` is where the share is configured, `compute.NAME.`."""
+    """Return `share`, the cluster's shared directory, if it is mounted on this machine. Raise NotMounted if its
+    directory does not exist here, and ConfigError if too little is configured. `place` is where the share is
+    configured, `compute.NAME.`."""
     if share is None or not share.node.startswith("/"):
         hint = r"share = { head = '\\HEAD\CcpSpoolDir\app', node = '/app', local = '/mnt/app' }"
         what = "the compute lacks the nodes' path of the share"

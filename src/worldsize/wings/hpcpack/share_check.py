@@ -25,7 +25,7 @@ _TICK = 0.02
 
 
 class NodeCheck(NamedTuple):
-    """The result for one node.
+    """The result of the check of one node of an HPC Pack cluster.
 
     lost        why the node did not execute the program to its end; "" if it did
     round_trip  the longest time in seconds until a new file was seen on the node and its answer here; None if the files
@@ -75,8 +75,8 @@ class _ProbedNode:
             self._said[said.kind] += said.data
 
     def exchange(self, names: Collection[str]) -> None:
-        """Read the node's answer if its file exists, and write the next file. `names` are the files in the
-        directory."""
+        """Read the node's answer on the share (`pong-NODE-R`) if its file exists, record how long it took, and write
+        the file of the next round (`ping-NODE-R`). `names` are the files in the shared directory."""
         name = f"pong-{self._node}-{self._answered}"
         if self._answered == ROUNDS or name not in names:
             return
@@ -120,9 +120,9 @@ class _ProbedNode:
 
 
 def _told(out: bytes) -> dict[str, Any]:
-    """Return the fields of NodeCheck from the last line that the node's program printed. Start-up files may have
-    printed other lines before it. Raise ValueError, LookupError, TypeError or AttributeError if the line is something
-    else."""
+    """Return the fields of NodeCheck from the JSON line that the probe program on a node printed last. Start-up files
+    may have printed other lines before it. Raise ValueError, LookupError, TypeError or AttributeError if the line is
+    something else."""
     told = json.loads(out.splitlines()[-1])
     gpus = told["gpus"]
     return {
@@ -137,9 +137,9 @@ def _told(out: bytes) -> dict[str, Any]:
 def check_on_share(
     compute: Compute, share: Share, python: str, names: Sequence[str], tell: Callable[[str], None]
 ) -> tuple[ShareFeatures, list[NodeCheck]]:
-    """Check the share, and these nodes by one task on each. `tell` receives messages for people. Raise StorageError if
-    the share cannot be written, or if other users could change what is written. Errors of the compute are raised as
-    they are."""
+    """Check the file system of the cluster's share, and the nodes `names` by one task on each. Return the features of
+    the share and a NodeCheck for each node. `tell` receives messages for people. Raise StorageError if the share cannot
+    be written, or if other users could change what is written. Errors of the compute are raised as they are."""
     local = str(share.local)
     directory = provider("node_commands").new_command_path(local, "check-")
     try:
@@ -176,8 +176,9 @@ def _check_nodes(
 def _follow(
     stream: NodeCommandStream, nodes: Mapping[int, _ProbedNode], directory: str, tell: Callable[[str], None]
 ) -> None:
-    """Receive the events of the nodes, and exchange files with them, until all have ended. If the job is refused, all
-    nodes are lost."""
+    """Receive the events of the probe programs on all nodes, and exchange files with the nodes in `directory`, until
+    all programs have ended. If the job is refused, all nodes are recorded as lost. `tell` receives messages for people.
+    """
     try:
         while (said := stream.read_events(_TICK)) is not None:
             for each in said:

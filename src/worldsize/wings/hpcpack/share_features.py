@@ -34,7 +34,8 @@ class ShareFeatures(NamedTuple):
     hard_links: bool
 
     def rows(self, name: str) -> list[CheckRow]:
-        """Return a row with the id `name` for each feature. A missing feature without a remedy is rated OK."""
+        """Return a row of the cluster check, with the id `name`, for each feature of the share's file system. A missing
+        feature is a warning if there is a remedy, else OK."""
         return [self._row(name, feature) for feature in self._fields]
 
     def _row(self, name: str, feature: str) -> CheckRow:
@@ -44,12 +45,14 @@ class ShareFeatures(NamedTuple):
         return CheckRow("", name, _NOUNS[feature], words, WARNING if hint else OK, hint or "")
 
     def lacks(self) -> list[tuple[str, str | None]]:
-        """Return the missing features in words, each with its remedy; None for a feature without a remedy."""
+        """Return the file system features that the share lacks, in words, each with its remedy; None for a feature
+        without a remedy."""
         return [words for name, words in _LACKS.items() if not getattr(self, name)]
 
 
 def probe_share_features(directory: str) -> ShareFeatures:
-    """Try the features in a new directory below `directory`, and remove it. Raise OSError if nothing can be written."""
+    """Try permissions, symbolic links and hard links in a new directory below `directory`, remove it, and return which
+    of them work. Raise OSError if nothing can be written."""
     with TemporaryDirectory(prefix=".worldsize-check-", dir=directory, ignore_cleanup_errors=True) as probe:
         path = os.path.join(probe, "file")
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -62,7 +65,8 @@ def probe_share_features(directory: str) -> ShareFeatures:
 
 
 def _can_link(make: Callable[[str, str], None], source: str, target: str) -> bool:
-    """Return whether `make` creates a link; any error of the file system counts as no."""
+    """Return whether `make`, such as os.symlink, creates a link `target` to `source`; any error of the file system
+    counts as no."""
     try:
         make(source, target)
     except OSError:

@@ -57,7 +57,8 @@ class Mount(NamedTuple):
 
 
 def mount_of(share: str, at: str, user: str, owner: str | None, mode: str | None, version: str) -> Mount:
-    """Make a Mount from words of the command line. Raise UsageError if one of them is not valid.
+    """Return the mount of the head node's share that the words of the command line describe. Raise UsageError if one of
+    them is not valid.
 
     `share` may be written as on Windows. `owner` is USER or USER:GROUP. Without it, the owner is the name in `user`,
     since HPC Pack uses this name for the Linux account that runs a user's tasks.
@@ -88,8 +89,8 @@ def mount_of(share: str, at: str, user: str, owner: str | None, mode: str | None
 
 
 def script(mount: Mount) -> str:
-    """Return the script, which root runs on a node. It is safe to repeat. It reads the password from the environment,
-    or prompts for it."""
+    """Return the shell script that mounts the share on a Linux node, now and at every start; root runs it there. It is
+    safe to repeat. It reads the password from the environment, or prompts for it."""
     domain, _, name = mount.user.rpartition("\\")
     values = {
         "share": mount.share,

@@ -59,14 +59,15 @@ NODES = {
 
 
 def state_of(word: str) -> HpcPackState:
-    """Return the meaning of a job's state, ignoring case; phase "unknown" for a word that the table does not
-    contain."""
+    """Return the meaning of the state that HPC Pack gives a job, ignoring case; phase "unknown" for a word that the
+    table JOBS does not contain."""
     known = {name.lower(): state for name, state in JOBS.items()}.get(word.strip().lower())
     return known or HpcPackState("unknown", "is in state {}, which is unknown to this release".format(word or "?"))
 
 
 def unusable_reason(state: str, health: str) -> str:
-    """Return the reason why no task is started on a node; "" if the node accepts tasks."""
+    """Return the reason why HPC Pack starts no task on a node, from the node's state and health; "" if the node accepts
+    tasks."""
     named = {name.lower(): why for name, why in NODES.items()}
     why = named.get(state.lower(), "it is {}".format(state or "in no known state"))
     if why:

@@ -41,8 +41,9 @@ def submit_all(
     on_submitted: Callable[[list[int]], None],
     sleep: Sleep = time.sleep,
 ) -> list[int]:
-    """Submit all jobs, or none; return their numbers, in order. `parents` receives the numbers of the jobs before one,
-    and returns those that must end before it starts. `on_submitted` receives all numbers as soon as all are submitted.
+    """Submit all of the HPC Pack jobs `wanted`, or none; return their numbers, in order. `parents` receives the numbers
+    of the jobs before one, and returns those that must end before it starts. `on_submitted` receives all numbers as
+    soon as all are submitted.
 
     Raise SubmitRejected if a job is refused for good, also if the head refuses it a moment later. Raise SubmitAgain if
     nothing was submitted. An interrupt leaves no jobs either.
@@ -67,7 +68,8 @@ def submit_all(
 def _create_with_tasks(
     head: HeadNodeClient, made: Requests, parents: Sequence[int], jobs: list[int], sleep: Sleep
 ) -> None:
-    """Create a job, append its number to `jobs` as soon as it exists, and add its tasks to the job, each once."""
+    """Create an HPC Pack job on the head node, append its number to `jobs` as soon as it exists, and add its tasks to
+    the job, each once. `parents` are the jobs that must end first. Raise SubmitAgain if too many answers were lost."""
     values = {**made.job, "ParentJobIds": ",".join(map(str, parents))} if parents else made.job
     for _ in range(_ROUNDS):
         job = _do_once(lambda: _create_job(head, values), lambda: _find_job(head, values["Name"]), sleep)
@@ -83,8 +85,9 @@ def _create_with_tasks(
 
 
 def _do_once(act: Callable[[], Any], find: Callable[[], Any], sleep: Sleep) -> Any:
-    """Return the result of `act`. After a lost answer, `find` looks twice for the effect of the request, and its result
-    is returned if it is not empty. Otherwise `act` is tried again. Raise LostAnswer if all rounds fail."""
+    """Return the result of `act`, which sends a request to the head node. After a lost answer, `find` looks twice for
+    the effect of the request, and its result is returned if it is not empty. Otherwise `act` is tried again. Raise
+    LostAnswer if all rounds fail."""
     for _ in range(_ROUNDS):
         try:
             return act()
@@ -107,8 +110,8 @@ def _create_job(head: HeadNodeClient, values: Properties) -> int:
 
 
 def _find_job(head: HeadNodeClient, name: str) -> int | None:
-    """Find the newest job of this name that is still being configured, among this user's newest jobs; None if there is
-    none."""
+    """Return the number of the newest HPC Pack job of this name that is still being configured, among this user's
+    newest jobs; None if there is none."""
     asked = {"properties": "Id,Name,State", "owner": head.access.owner, "sortJobsBy": "Id", "asc": False}
     newest = islice(head.read_rows("/jobs", **asked), _NEWEST)
     found = [row for row in newest if row.get("name") == name and row.get("state", "").lower() == "configuring"]
@@ -125,7 +128,8 @@ def _task_names(head: HeadNodeClient, job: int) -> list[str]:
 
 
 def _submit(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
-    """Submit a job. The password is sent only if the head reports that it has none for this account."""
+    """Submit a created HPC Pack job, so that it is queued. The password is sent only if the head reports that it has
+    none for this account."""
     path = f"/jobs/{job}/submit"
 
     def submit() -> None:
@@ -140,8 +144,8 @@ def _submit(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
 
 
 def _check_accepted(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
-    """Raise SubmitRejected if the head does not accept the job. A head that no longer answers is no error: later
-    observations find the state of the job."""
+    """Raise SubmitRejected if the head node refuses a submitted HPC Pack job within about two seconds. A head that no
+    longer answers is no error: later observations find the state of the job."""
     head.limit_patience(FOLLOW_UP_PATIENCE)
     for pause in ACCEPTANCE_PAUSES:
         sleep(pause)
@@ -158,7 +162,8 @@ def _check_accepted(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
 
 
 def requeue(head: HeadNodeClient, job: int, attempt: int) -> None:
-    """Requeue a job on the head. Raise SubmitRejected with the head's own message, or SubmitAgain.
+    """Requeue an HPC Pack job on the head node for the attempt with the number `attempt`. Raise SubmitRejected with the
+    head's own message, or SubmitAgain.
 
     The agents find the number of their attempt themselves. A variable of the job, which not every head accepts, gives
     it to them earlier than some file systems do. A job whose ranks have ended may still be ending, and the head does

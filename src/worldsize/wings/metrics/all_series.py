@@ -18,15 +18,16 @@ _READERS = (
 def read_all_series(
     paths: RunPaths, ranks: Collection[int] | None = None, every_rank: bool = True, outside: bool = True
 ) -> tuple[Series, ...]:
-    """Return all series that are not empty, sorted by name, then by source, place and rank. `ranks` and `every_rank`
-    apply to the values of worldsize.log, as in `read_logged_values`. `outside` is as in `read_series_of_others`."""
+    """Return all series of values that a run's scripts have logged with worldsize.log, TensorBoard or MLflow and that
+    are not empty, sorted by name, then by source, place and rank. `ranks` and `every_rank` apply to the values of
+    worldsize.log, as in `read_logged_values`. `outside` is as in `read_series_of_others`."""
     found = [*read_logged_values(paths, ranks, every_rank), *read_series_of_others(paths, outside)]
     return tuple(sorted((each for each in found if each.points), key=_order))
 
 
 def read_series_of_others(paths: RunPaths, outside: bool = True) -> list[Series]:
-    """Return the series that the run's scripts have logged by other means than worldsize.log. With `outside`, files
-    outside the run directory are included."""
+    """Return the series of values that the run's scripts have logged with TensorBoard or MLflow, not with
+    worldsize.log. With `outside`, files outside the run directory are included."""
     found: list[Series] = []
     for module, everywhere, inside in _READERS:
         read = getattr(find_module(module), everywhere if outside else inside, None)
@@ -39,7 +40,8 @@ def _order(series: Series) -> tuple[str, str, str, int]:
 
 
 def unreadable_files(paths: RunPaths) -> list[str]:
-    """Return sentences about files that the ranks write at places that cannot be read from here."""
+    """Return sentences for the user about TensorBoard files that the ranks write at places that cannot be read from
+    this machine."""
     module = find_module("wings.metrics.tensorboard")
     find = getattr(module, "unreadable_files", None)
     return [str(each) for each in find(paths)] if find else []

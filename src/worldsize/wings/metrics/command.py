@@ -55,7 +55,8 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def complete_names(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """Return the names of the values that the run has logged last, for shell completion."""
+    """Return the names of the values that the run on the command line, else the latest run, has logged last, for shell
+    completion; an empty list on an error."""
     from worldsize.wings.metrics.logged_values import newest_names
 
     try:
@@ -133,7 +134,8 @@ def _report_unreadable(runs: Sequence[ChosenRun]) -> None:
 
 
 def _nothing_lines(values: Sequence[RunValues], wanted: Wanted) -> list[str]:
-    """Return the reason why nothing is shown, and hints on what to do."""
+    """Return lines of text with the reason why `worldsize metrics` has no values to show for the runs, and hints on
+    what to do."""
     from worldsize.logs.text import format_ranges
     from worldsize.wings.metrics.run_files import sampled_nodes
     from worldsize.wings.metrics.words import shortened

@@ -27,8 +27,8 @@ _ROWS = 10_000
 
 
 def values_data(values: RunValues) -> list[dict[str, Any]]:
-    """Return {run, inputs, name, source, place, rank, points, last, lowest, highest, first_nan} for each series. A
-    value that is no JSON number is the text "nan", "inf" or "-inf"."""
+    """Return one JSON object for each series of logged values of a run: {run, inputs, name, source, place, rank,
+    points, last, lowest, highest, first_nan}. A value that is no JSON number is the text "nan", "inf" or "-inf"."""
     chosen = values.chosen
     return [{"run": chosen.id, "inputs": dict(chosen.inputs), **_summary_data(each)} for each in values.summaries]
 
@@ -57,7 +57,8 @@ def _number_data(value: float) -> float | str:
 
 
 def used_data(run: str, nodes: Sequence[NodeFigures]) -> list[dict[str, Any]]:
-    """Return an object for each node. Its GPUs and ranks are lists of objects."""
+    """Return a JSON object with the resource use of each node of a run, for `worldsize metrics --used -o json`. The
+    node's GPUs and ranks are lists of objects."""
     return [
         {
             "run": run,
@@ -70,8 +71,9 @@ def used_data(run: str, nodes: Sequence[NodeFigures]) -> list[dict[str, Any]]:
 
 
 def write_csv(runs: Sequence[ChosenRun], wanted: Wanted, write: Callable[[str], object]) -> int:
-    """Write all wanted values of all wanted ranks, including those that a later attempt has repeated; return their
-    number. Raise UsageError if a run does not have a wanted rank."""
+    """Write all logged values that `wanted` selects as CSV text, in pieces, with the function `write`; return the
+    number of rows. Values that a later attempt has repeated are included. Raise UsageError if a run does not have a
+    wanted rank."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(CSV_COLUMNS)

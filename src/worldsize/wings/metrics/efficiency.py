@@ -113,7 +113,9 @@ class Efficiency(NamedTuple):
 
 
 def measure_efficiency(held: Held, times: Times, records: Sequence[NodeRecord]) -> Efficiency | None:
-    """Return the figures of an attempt; None if too little is known about it."""
+    """Return the efficiency figures of an attempt (start time, GPUs, CPU cores, memory) from the resources that it
+    `held`, its `times`, and the sample `records` of its nodes; None if fewer than half of the nodes have plausible
+    records."""
     seconds = times.ended - times.started
     known = [record for record in records if _is_plausible(record, seconds)]
     if len(known) < max(1.0, _LEAST_NODES * held.nodes) or len(known) > held.nodes:
@@ -134,8 +136,8 @@ def _is_plausible(record: NodeRecord, seconds: float) -> bool:
 
 
 def _starting(held: Held, times: Times, known: Sequence[NodeRecord], gpus: GpuFigures | None) -> Starting | None:
-    """Return the time until the most reliable known sign of work; None if there is no sign, or the time is too short to
-    report."""
+    """Return the time from the attempt's start until the most reliable known sign of work (logged step, busy GPU, start
+    of the ranks); None if there is no sign, or the time is too short to report."""
     whole = times.ended - times.started
     for until, at in _signs_of_work(held, times, known, gpus):
         if times.started <= at <= times.ended:
@@ -160,8 +162,8 @@ def _signs_of_work(
 
 
 def _gpu_figures(held: Held, known: Sequence[NodeRecord]) -> GpuFigures | None:
-    """Return the use of the GPUs; None if there are none, they are not the run's own, or it is not known of each
-    whether it was used."""
+    """Return the use of the GPUs of a run, from the records of its nodes; None if there are no GPUs, they are not the
+    run's own, or it is not known of each whether it was used."""
     given = not held.one_machine and all(len(record.header.gpus) == held.gpus for record in known)
     if not given and not held.one_machine:
         return None
@@ -193,7 +195,8 @@ def _use_of(use: NodeUse, number: int) -> GpuUse | None:
 
 
 def _is_unused(uses: Sequence[GpuUse | None]) -> bool | None:
-    """Return whether the GPU was unused, according to all agents that sampled it; None if that is not known."""
+    """Return whether a GPU was unused, according to all agents that sampled it (`uses`, one for each agent); None if
+    that is not known."""
     found = []
     for use in uses:
         if use is None or use.busy is None or use.memory is None or not 0.0 <= use.busy <= 1.0 or use.memory < 0:
@@ -203,8 +206,8 @@ def _is_unused(uses: Sequence[GpuUse | None]) -> bool | None:
 
 
 def _cpu_figures(held: Held, known: Sequence[NodeRecord]) -> CpuFigures | None:
-    """Return the use of the cores of all nodes. The cores that virtual nodes share are counted once. None if a value is
-    missing or implausible."""
+    """Return the use of the CPU cores of all nodes of a run. The cores that virtual nodes share are counted once. None
+    if a value is missing or implausible."""
     rates = [record.use.cpu / record.use.seconds for record in known if record.use.cpu is not None]
     if len(rates) < len(known):
         return None
@@ -217,8 +220,9 @@ def _cpu_figures(held: Held, known: Sequence[NodeRecord]) -> CpuFigures | None:
 
 
 def _memory_figures(held: Held, known: Sequence[NodeRecord]) -> MemoryFigures | None:
-    """Return the use of memory; None if it is not known of a node, or exceeds the limit. Resident memory counts pages
-    that ranks share once for each rank, so a sum above the limit is not meaningful."""
+    """Return the highest memory use of the ranks of one node, on the node that came closest to its limit; None if it is
+    not known of a node, or exceeds the limit. Resident memory counts pages that ranks share once for each rank, so a
+    sum above the limit is not meaningful."""
     rows = [(each.use.memory, each.header.memory or 0, each.header.node_rank) for each in known]
     found = [(memory, limit, node) for memory, limit, node in rows if memory is not None]
     if len(found) < len(known):

@@ -23,8 +23,9 @@ _LOGGED = 8 << 10
 
 
 def read_efficiency(paths: RunPaths, plan: Plan, status: Status, is_local: bool) -> Efficiency | None:
-    """Return the figures of the attempt of `paths`; None if there is nothing to report. Never raises because of the
-    content of the files."""
+    """Return the efficiency figures of the attempt of `paths`; None if it has not started or ended, or too little is
+    known. `is_local` is whether its nodes are virtual and share this machine. Never raises because of the content of
+    the files."""
     if status.started is None or status.ended is None:
         return None
     held = Held(len(plan.nodes), None if is_local else plan.gpus, is_local)
@@ -35,8 +36,8 @@ def read_efficiency(paths: RunPaths, plan: Plan, status: Status, is_local: bool)
 
 
 def _read_node(path: str, node_rank: int) -> NodeRecord | None:
-    """Return the record of a node; None if its agent could not write the first and last line, or one of them is too
-    long."""
+    """Return the first and the last record of a node's samples file; None if its agent could not write the first and
+    last line, or one of them is too long."""
     head, tail = read_ends(path, _END)
     first, end, _ = head.partition(b"\n")
     if not end or not tail.endswith(b"\n"):
@@ -48,8 +49,8 @@ def _read_node(path: str, node_rank: int) -> NodeRecord | None:
 
 
 def _read_first_steps(paths: RunPaths) -> tuple[float, float] | None:
-    """Return the times at which the lowest rank that has logged did so at its first step and at another one; None
-    without two steps."""
+    """Return the times, in Unix seconds, at which the lowest rank that has called `worldsize.log` did so at its first
+    step and at another one; None without two steps."""
     files = next(iter(rank_files([paths]).values()), [])
     lines = [line for _, path in files for line in read_ends(path, _LOGGED)[0].split(b"\n")[:-1]]
     steps = [step for step in map(_step, lines) if step is not None]
@@ -58,7 +59,8 @@ def _read_first_steps(paths: RunPaths) -> tuple[float, float] | None:
 
 
 def _step(line: bytes) -> tuple[float, float] | None:
-    """Return the step and the time of a logged line; None if it has no step, or is damaged."""
+    """Return the step and the time of a line that `worldsize.log` has written; None if the line has no step, or is
+    damaged."""
     try:
         found: Any = json.loads(line)
         step, time = found["step"], found["time"]

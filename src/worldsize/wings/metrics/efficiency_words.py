@@ -18,7 +18,8 @@ _SECONDS_BELOW = 600.0
 
 
 def efficiency_text(found: Efficiency, attempt: int) -> list[str]:
-    """Return the lines: how much of the nodes was used, and how long the start took."""
+    """Return an attempt's efficiency as at most two lines of text: how much of the nodes' resources was used, and how
+    long the start took."""
     use = "; ".join(filter(None, (_gpu_text(found.gpus), *_node_texts(found))))
     start = _start_text(found.starting, found.seconds) if found.starting else ""
     about = [f"attempt {attempt}"] if attempt else []
@@ -28,9 +29,9 @@ def efficiency_text(found: Efficiency, attempt: int) -> list[str]:
 
 
 def efficiency_values(found: Efficiency, attempt: int) -> dict[str, Any]:
-    """Return {attempt, seconds, nodes, known, starting: {seconds, until}, gpus: {gpus, unused, unused_on_each, busy,
-    power, least, most}, cpu: {used, cores}, memory: {highest, of, node}, text}. Each of the objects is None if nothing
-    is certain about it."""
+    """Return an attempt's efficiency as a JSON object {attempt, seconds, nodes, known, starting: {seconds, until},
+    gpus: {gpus, unused, unused_on_each, busy, power, least, most}, cpu: {used, cores}, memory: {highest, of, node},
+    text}. Each of the objects is None if nothing is certain about it."""
     parts = {"starting": found.starting, "gpus": found.gpus, "cpu": found.cpu, "memory": found.memory}
     data = {name: part._asdict() if part else None for name, part in parts.items()}
     return {"attempt": attempt, **found._asdict(), **data, "text": efficiency_text(found, attempt)}
@@ -59,8 +60,8 @@ def _share(busy: float) -> str:
 
 
 def _spread(gpus: GpuFigures) -> str:
-    """Return the lowest and the highest share in words, which follow the mean if it hides that GPUs wait for another
-    one; "" if they are close to each other."""
+    """Return the lowest and the highest busy share of the GPUs in words, such as " (40 to 95 %)", which follow the mean
+    if it hides that GPUs wait for another one; "" if they are close to each other."""
     if gpus.least is None or gpus.most is None or gpus.most - gpus.least < _SPREAD:
         return ""
     return f" ({100 * gpus.least:.0f} to {100 * gpus.most:.0f} %)"
@@ -74,8 +75,8 @@ def _unused_text(gpus: GpuFigures) -> str:
 
 
 def _node_texts(found: Efficiency) -> list[str]:
-    """Return the use of CPUs and memory in words. If GPUs do the work, each is included only if nearly all of it was
-    used."""
+    """Return the use of CPU cores and of memory as separate texts. If GPUs do the work, each is included only if nearly
+    all of it was used."""
     brief = found.gpus is not None and found.gpus.busy is not None
     cpu, memory = found.cpu, found.memory
     texts = []

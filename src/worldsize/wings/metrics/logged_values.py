@@ -45,7 +45,8 @@ class LoggedLine(msgspec.Struct, gc=False):
     step: int | None = None
 
     def numbers(self) -> list[tuple[str, float]]:
-        """Return the names and values. Values that are no numbers and names that are too long are left out."""
+        """Return the names and values that the call has logged, as pairs. Values that are no numbers and names that are
+        too long are left out."""
         found = [(name, value if type(value) is float else _number(value)) for name, value in self.values.items()]
         return [(name, value) for name, value in found if value is not None and len(name) <= MAX_NAME]
 
@@ -60,16 +61,16 @@ def _number(value: Any) -> float | None:
 
 
 class _Budget:
-    """The number of bytes that may still be read."""
+    """The number of bytes that may still be read of all files of a run."""
 
     def __init__(self) -> None:
         self.left = MAX_ALL_BYTES
 
 
 def read_logged_values(paths: RunPaths, ranks: Collection[int] | None = None, every_rank: bool = True) -> list[Series]:
-    """Return one series for each name and rank, thinned (`thinning.py`); of all ranks, or only of `ranks`. Without
-    `every_rank`, a rank is left out if all names at the beginnings and ends of its files have been logged by lower
-    ranks."""
+    """Return the values that a run has logged with `worldsize.log` in all attempts: one series for each name and rank,
+    thinned (`thinning.py`); of all ranks, or only of `ranks`. Without `every_rank`, a rank is left out if all names at
+    the beginnings and ends of its files have been logged by lower ranks."""
     series: ThinnedSeries[tuple[str, int]] = ThinnedSeries()
     budget = _Budget()
     for rank, files in _files(paths, ranks):
@@ -82,8 +83,8 @@ def read_logged_values(paths: RunPaths, ranks: Collection[int] | None = None, ev
 
 
 def iterate_values(paths: RunPaths, ranks: Collection[int] | None = None) -> Iterator[tuple[str, int, Value]]:
-    """Yield every value as its name, its rank and the fields of a Point. The values are not thinned, and come in the
-    order of ranks, then of attempts."""
+    """Yield every value that a run has logged with `worldsize.log` as its name, its rank and the fields of a Point; of
+    all ranks, or only of `ranks`. The values are not thinned, and come in the order of ranks, then of attempts."""
     budget = _Budget()
     for rank, files in _files(paths, ranks):
         for name, point in _values(files, budget):
@@ -91,8 +92,9 @@ def iterate_values(paths: RunPaths, ranks: Collection[int] | None = None) -> Ite
 
 
 def read_whole_series(paths: RunPaths, name: str) -> Series | None:
-    """Return the values of this name of the lowest rank that has logged it; None if no rank has. The values are not
-    thinned, because statistics of thinned values would be those of the highest and lowest ones."""
+    """Return the values of the name `name` of the lowest rank that has logged it with `worldsize.log`; None if no rank
+    has. The values are not thinned, because statistics of thinned values would be those of the highest and lowest ones.
+    """
     points: list[Point] = []
     whose: int | None = None
     for found, rank, value in iterate_values(paths):
@@ -145,14 +147,15 @@ def _is_sound(line: LoggedLine) -> bool:
 
 
 def newest_names(paths: RunPaths) -> list[str]:
-    """Return the names at the beginnings and ends of the files of the lowest ranks, sorted."""
+    """Return the names of values that the lowest eight ranks have logged with `worldsize.log`, sorted. Only the
+    beginnings and ends of their files are read."""
     files = islice(rank_files(all_attempts(paths)).values(), _NAMED_RANKS)
     return sorted(set().union(*map(_names_at_ends, files)))
 
 
 def progress_text(paths: RunPaths, now: float | None = None) -> str:
-    """Return the latest values of the lowest rank that has logged any in the attempt of `paths`, such as "step 1200,
-    loss 0.32, 12 s ago"; "" without any. Only the ends of one or a few files are read."""
+    """Return the latest values of the lowest rank that has logged any with `worldsize.log` in the attempt of `paths`,
+    such as "step 1200, loss 0.32, 12 s ago"; "" without any. Only the ends of one or a few files are read."""
     for [(_, path)] in islice(rank_files([paths]).values(), _NAMED_RANKS):
         lines = _parse_lines(read_tail(path, _TAIL))
         if lines:
@@ -161,7 +164,8 @@ def progress_text(paths: RunPaths, now: float | None = None) -> str:
 
 
 def _latest_text(lines: list[LoggedLine], now: float) -> str:
-    """Return the values of all calls at the newest step as text: a script may log them in several calls."""
+    """Return the values of all calls of `worldsize.log` at the newest step as text, such as "step 1200, loss 0.32, 12 s
+    ago": a script may log them in several calls. `lines` are the last lines of a rank's file."""
     newest = lines[-1]
     values: dict[str, float] = {}
     for line in lines:

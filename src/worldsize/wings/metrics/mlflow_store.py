@@ -40,8 +40,9 @@ class _StoredRun(NamedTuple):
 
 
 def read_mlflow(paths: RunPaths) -> list[Series]:
-    """Return the metrics of all MLflow runs, sorted by their names. Of a long metric, the newest points are returned.
-    The points of an attempt begin at the time when the attempt opened the MLflow run."""
+    """Return the metrics of all MLflow runs that a run's scripts have logged as series, sorted by their names. Of a
+    long metric, the newest points are returned. The points of an attempt begin at the time when the attempt opened the
+    MLflow run."""
     found, left = [], MOST_BYTES_OF_ALL
     for run, place in _places(paths).items():
         starts = _attempt_starts(paths, run.run_id)
@@ -63,7 +64,8 @@ def _order(series: Series) -> tuple[str, str]:
 
 
 def read_parameters(paths: RunPaths) -> dict[str, dict[str, str]]:
-    """Return the parameters of each MLflow run that has any, by the run's name as in `Series.place`."""
+    """Return the parameters of each MLflow run in the run directory that has any, by the MLflow run's name as in
+    `Series.place`, then by parameter name."""
     found, left = {}, MOST_FILES
     for run, place in _places(paths).items():
         values = {}
@@ -78,8 +80,8 @@ def read_parameters(paths: RunPaths) -> dict[str, dict[str, str]]:
 
 
 def _places(paths: RunPaths) -> dict[_StoredRun, str]:
-    """Return the MLflow runs with their labels. Runs with equal names have the beginning of their ids in the label,
-    too."""
+    """Return the MLflow runs in the run directory, each mapped to its label for tables. MLflow runs with equal names
+    have the beginning of their ids in the label, too."""
     outputs = [] if os.path.islink(paths.outputs) else [os.path.join(paths.outputs, "mlruns")]
     runs = [run for place in (paths.mlruns, *outputs) for run in _stored_runs(place)]
     counts = Counter(run.name for run in runs)
@@ -87,7 +89,8 @@ def _places(paths: RunPaths) -> dict[_StoredRun, str]:
 
 
 def _stored_runs(mlruns: str) -> Iterator[_StoredRun]:
-    """Yield the runs that have not been deleted."""
+    """Yield the MLflow runs in the file store `mlruns` that have not been deleted, at most MOST_RUNS. Links are not
+    followed."""
     if os.path.islink(mlruns):
         return
     left = MOST_RUNS
@@ -114,14 +117,15 @@ def _stored_run(entry: os.DirEntry[str]) -> _StoredRun | None:
 
 
 def _text(path: str, most: int) -> str:
-    """Return the beginning of a file; "" if the file, or its directory, is a link."""
+    """Return the first `most` bytes of a file as text; "" if the file, or its directory, is a link."""
     if os.path.islink(path) or os.path.islink(os.path.dirname(path)):
         return ""
     return read_if_possible(path, most).decode("utf-8", "replace")
 
 
 def _files(folder: str, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield the files below a directory, each with its name in MLflow, in which `/` separates groups, and its path."""
+    """Yield the files below a directory of an MLflow run, such as its `metrics`, each with its name in MLflow, in which
+    `/` separates groups, and its path."""
     if depth >= _DEEPEST or (depth == 0 and os.path.islink(folder)):
         return
     for entry in _entries(folder, MOST_FILES):
@@ -154,7 +158,8 @@ def _printable(name: str) -> str:
 
 
 def _points(lines: list[bytes], starts: list[tuple[float, int]]) -> Iterator[Point]:
-    """Yield the points of lines like `1764224000123 0.31 10`: milliseconds, value, step."""
+    """Yield the points of a metric from the lines of its MLflow file, such as `1764224000123 0.31 10`: milliseconds,
+    value, step. `starts` are the times at which attempts began, by which each point gets its attempt."""
     for line in lines:
         words = line.split()
         if len(words) < 3 or max(map(len, words[:3])) > 30:
@@ -172,8 +177,8 @@ def _attempt_at(time: float, starts: list[tuple[float, int]]) -> int:
 
 
 def _attempt_starts(paths: RunPaths, run_id: str) -> list[tuple[float, int]]:
-    """Return the time at which each attempt opened this MLflow run, with the attempt's number, sorted by time. A rank
-    records this time (`claim` in its `place.py`)."""
+    """Return the time at which each attempt opened the MLflow run `run_id`, with the attempt's number, sorted by time.
+    A rank records this time (`claim` in its `place.py`)."""
     starts = []
     for each in all_attempts(paths):
         for name in (f"{_CLAIM}{run_id}-{each.attempt}", f"{_CLAIM}{run_id}-0"):

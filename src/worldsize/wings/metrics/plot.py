@@ -17,7 +17,8 @@ FORMATS = ("png", "svg")
 
 
 def picture_format(path: str) -> str:
-    """Return the format by the extension of the file name, "png" or "svg". Raise UsageError for another extension."""
+    """Return the format of a picture by the extension of its file name, "png" or "svg". Raise UsageError for another
+    extension."""
     ending = os.path.splitext(path)[1][1:].lower()
     if ending not in FORMATS:
         raise UsageError(f"{path[:60]!r}: its name must end with .png or .svg", "--plot", "such as --plot loss.png")
@@ -25,8 +26,9 @@ def picture_format(path: str) -> str:
 
 
 def write_picture(path: str, runs: Sequence[RunValues]) -> int:
-    """Write the picture; return the number of names that do not fit into it. Raise ConfigError without matplotlib,
-    UsageError for another extension than .png or .svg, and StorageError if the file cannot be written."""
+    """Draw the logged values of runs, with a chart for each name, and write the picture to `path`; return the number of
+    names that do not fit into it. Raise ConfigError without matplotlib, UsageError for another extension than .png or
+    .svg, and StorageError if the file cannot be written."""
     format = picture_format(path)
     pictures = provider("pictures")
     charts = make_charts(runs, pictures)
@@ -40,7 +42,8 @@ def write_picture(path: str, runs: Sequence[RunValues]) -> int:
 
 
 def make_charts(runs: Sequence[RunValues], pictures: Any) -> list[Any]:
-    """Return a Chart for each name, over steps, or over seconds if a value has no step."""
+    """Return a Chart for each name of the runs' logged values, with a line for each run and rank, over steps, or over
+    seconds if a value has no step. `pictures` is the provider of the pictures wing."""
     names = labels(runs, with_ranks=False)
     lines: dict[str, list[tuple[str, Series]]] = {}
     for run in runs:

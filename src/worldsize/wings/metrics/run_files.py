@@ -24,15 +24,15 @@ _BLOCK = 1 << 20
 
 
 def all_attempts(paths: RunPaths) -> list[RunPaths]:
-    """Return the paths of every attempt that has a directory, oldest first; of very many, only the newest
-    MAX_ATTEMPTS."""
+    """Return the paths (RunPaths) of every attempt of a run that has a directory, oldest first; of very many, only the
+    newest MAX_ATTEMPTS."""
     numbers = _numbered_names(paths.root, "attempt-", "")
     return [RunPaths(paths.root, number) for number in sorted(numbers)[-MAX_ATTEMPTS:]]
 
 
 def rank_files(attempts: Sequence[RunPaths]) -> dict[int, list[tuple[int, str]]]:
-    """Return the files of each rank that has logged values, each with the number of its attempt. The ranks are
-    ascending."""
+    """Return the files of values that each rank has logged with `worldsize.log` in the attempts, by rank, as pairs of
+    the attempt's number and the path. The ranks are ascending."""
     found: dict[int, list[tuple[int, str]]] = {}
     for attempt in attempts:
         for rank in _numbered_names(attempt.metrics_dir, "rank-", ".jsonl"):
@@ -41,7 +41,7 @@ def rank_files(attempts: Sequence[RunPaths]) -> dict[int, list[tuple[int, str]]]
 
 
 def sampled_nodes(attempt: RunPaths) -> list[int]:
-    """Return the nodes that have samples in the attempt, ascending."""
+    """Return the numbers of the nodes whose agents have written samples of resource use in the attempt, ascending."""
     return sorted(_numbered_names(attempt.samples_dir, "node-", ".jsonl"))
 
 
@@ -71,8 +71,8 @@ def read_ends(path: str, most: int) -> tuple[bytes, bytes]:
 
 
 def whole_lines(path: str, most: int) -> Iterator[bytes]:
-    """Yield the lines of the file that end with a newline, in pieces of many lines. Of a file with more than `most`
-    bytes, only the last `most` bytes are read. Yield nothing if the file cannot be read."""
+    """Yield the lines of the file at `path` that end with a newline, in pieces (bytes) of many lines. Of a file with
+    more than `most` bytes, only the last `most` bytes are read. Yield nothing if the file cannot be read."""
     try:
         with open(open_regular_file(path), "rb", buffering=0) as file:
             skipped = max(0, os.fstat(file.fileno()).st_size - most)

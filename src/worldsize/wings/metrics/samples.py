@@ -50,7 +50,8 @@ _DECODER = msgspec.json.Decoder(SampleLine)
 
 
 def read_node_samples(paths: RunPaths, node_rank: int, most: int = MAX_SAMPLES) -> NodeSamples | None:
-    """Return at most `most` samples of one node in the attempt of `paths`; None if there is no valid header."""
+    """Return at most `most` samples of the resource use of one node in the attempt of `paths`, with their header and
+    the total use; None if the node's file has no valid header."""
     header: SamplesHeader | None = None
     use: NodeUse | None = None
     lines: list[bytes] = []
@@ -73,7 +74,8 @@ def _record(kind: type[Record], line: bytes) -> Record | None:
 
 
 def _chosen(lines: Sequence[bytes], most: int) -> list[NodeSample]:
-    """Return the samples of at most `most` evenly spaced lines, including the first and the last."""
+    """Return the samples of at most `most` evenly spaced lines of a node's samples file, including the first and the
+    last line."""
     chosen: Iterable[int] = range(len(lines))
     if len(lines) > most:
         chosen = sorted({round(at * (len(lines) - 1) / (most - 1)) for at in range(most)})

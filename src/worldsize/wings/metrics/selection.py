@@ -40,7 +40,7 @@ class Summary(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """The values that are wanted.
+    """The selection of logged values that a command line makes.
 
     names  patterns, any of which a name matches; empty: every name
     ranks  as in `--rank`; None: for each name the lowest rank that has logged it
@@ -61,7 +61,8 @@ class RunValues(NamedTuple):
 
 
 def runs_of(found: Run | RunArray) -> list[ChosenRun]:
-    """Return the run, or all elements of the array. Raise NotFound if the directory has been deleted."""
+    """Return a list with the run `found`, or with all elements of the array `found` and their inputs. Raise NotFound if
+    the run directory has been deleted."""
     if not os.path.isdir(found.paths.root):
         raise NotFound("its run directory was deleted", found.paths.root)
     if isinstance(found, Run):
@@ -70,8 +71,8 @@ def runs_of(found: Run | RunArray) -> list[ChosenRun]:
 
 
 def read_values(chosen: ChosenRun, wanted: Wanted) -> RunValues:
-    """Read what the run has logged, and return the wanted part. Raise UsageError if the run does not have a wanted
-    rank."""
+    """Read what a run has logged by any means, and return a summary of each series that `wanted` selects. Raise
+    UsageError if the run does not have a wanted rank."""
     run = chosen.run
     logged = logged_ranks(run)
     ranks = None if wanted.ranks is None else wanted_ranks(run, wanted.ranks, logged)
@@ -86,7 +87,7 @@ def read_values(chosen: ChosenRun, wanted: Wanted) -> RunValues:
 
 
 def logged_ranks(run: Run) -> list[int]:
-    """Return the ranks that have called worldsize.log, ascending."""
+    """Return the ranks of a run that have called worldsize.log in any attempt, ascending."""
     return list(rank_files(all_attempts(run.paths)))
 
 
@@ -95,7 +96,8 @@ def is_wanted_name(name: str, patterns: Sequence[str]) -> bool:
 
 
 def wanted_ranks(run: Run, spec: str, logged: Sequence[int]) -> Collection[int] | None:
-    """Return the ranks of `--rank`; None for all. Raise UsageError for a rank that the run does not have."""
+    """Return the ranks that the value `spec` of `--rank` selects, such as "0,5,8-11"; None for "all". `logged` are the
+    ranks that have logged values. Raise UsageError for a rank that the run does not have."""
     if spec == "all":
         return None
     count = run.plan.world_size if run.has_plan() else max(logged, default=0) + 1
@@ -103,8 +105,8 @@ def wanted_ranks(run: Run, spec: str, logged: Sequence[int]) -> Collection[int] 
 
 
 def _of_lowest_rank(series: Sequence[Series]) -> list[Series]:
-    """Return, for each name and source, the series of the lowest rank, at all places, and the series without a known
-    rank."""
+    """Return, of the logged series, those of the lowest rank for each name and source, at all places, and the series
+    without a known rank."""
     lowest: dict[tuple[str, str], int] = {}
     for each in series:
         if each.rank is not None:
@@ -126,8 +128,8 @@ def _value(point: Point) -> float:
 
 
 def labels(runs: Sequence[RunValues], with_ranks: bool = True) -> dict[tuple[str, str, str, int | None], str]:
-    """Return the label of each series, by its `series_key`. The label is its name, followed by its source and rank if
-    one run has several series of that name."""
+    """Return the label of each series of the runs in tables and pictures, by its `series_key`. The label is the series'
+    name, followed by its source and (if `with_ranks`) its rank if one run has several series of that name."""
     series = [[summary.series for summary in each.summaries] for each in runs]
     sources = _ambiguous(series, lambda one: one.name, source_text)
     ranks = _ambiguous(series, _name_and_source, lambda one: str(one.rank)) if with_ranks else set()
@@ -147,7 +149,8 @@ def _name_and_source(series: Series) -> str:
 def _ambiguous(
     runs: Sequence[Sequence[Series]], name: Callable[[Series], str], text: Callable[[Series], str]
 ) -> set[str]:
-    """Return the names for which one run has several series with different texts."""
+    """Return the results of `name` for which one run has several series with different results of `text`, so that the
+    label of these series must contain the text."""
     found: set[str] = set()
     for series in runs:
         first: dict[str, str] = {}

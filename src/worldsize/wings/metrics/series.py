@@ -32,8 +32,9 @@ class Series(NamedTuple):
 
 
 def current_points(points: tuple[Point, ...]) -> tuple[Point, ...]:
-    """Return the points that count. An attempt that continues from a checkpoint repeats steps, so the points that
-    earlier attempts have logged from its first step on are left out. Points without a step all count."""
+    """Return the points of a series that count for the run. An attempt that continues from a checkpoint repeats steps,
+    so the points that earlier attempts have logged from its first step on are left out. Points without a step all
+    count."""
     kept: list[Point] = []
     first: float = float("inf")
     attempt = points[-1].attempt if points else 0

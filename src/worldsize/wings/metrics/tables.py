@@ -20,8 +20,9 @@ _UNKNOWN = "-"
 
 
 def values_table(values: RunValues, now: float) -> list[str]:
-    """Return a row for each series of one run, followed by a sentence for each series with a NaN value about the first
-    one."""
+    """Return the table of `worldsize metrics` for one run as lines: a row for each series of logged values, followed by
+    a sentence for each series with a NaN value about the first one. `now` is the time from which the ages are counted.
+    """
     headers = ["NAME", "LAST", "STEP", "LOWEST", "HIGHEST", "RANK", "SOURCE", "AGE"]
     rows = [_cells(summary, values.ranks, now) for summary in values.summaries]
     if _has_blocks():
@@ -32,13 +33,15 @@ def values_table(values: RunValues, now: float) -> list[str]:
 
 
 def series_row(series: Series) -> tuple[list[str], str]:
-    """Return the row of one series without its age, and a sentence about the first NaN value, or ""."""
+    """Return the cells of one series in the table of `worldsize metrics`, without its age, and a sentence about the
+    first NaN value, or ""."""
     summary = summarize_series(series)
     return _cells(summary, (), 0.0)[:7], _nan_line(summary) if summary.first_nan else ""
 
 
 def _nan_line(summary: Summary) -> str:
-    """Return the sentence about the first NaN value, such as "loss of rank 0 was nan for the first time at step 50"."""
+    """Return the sentence about the first NaN value of a series, such as "loss of rank 0 was nan for the first time at
+    step 50"."""
     series, first = summary.series, summary.first_nan
     who = shortened(series.name) + ("" if series.rank is None else f" of rank {series.rank}")
     step = "" if first is None or first.step is None else f" at step {first.step}"
@@ -64,8 +67,9 @@ def _point_text(point: Point | None) -> str:
 
 
 def runs_table(runs: Sequence[RunValues], which: str) -> list[str]:
-    """Return a table with one value of each series of several runs. A few runs are columns. Many runs, and the elements
-    of an array with their inputs, are rows."""
+    """Return the table of `worldsize metrics` for several runs as lines, with one value of each series: the "last",
+    "lowest" or "highest", as `which` states. A few runs are columns. Many runs, and the elements of an array with their
+    inputs, are rows."""
     names = labels(runs)
     columns = list(dict.fromkeys(names[series_key(each.series)] for run in runs for each in run.summaries))
     shown = [{names[series_key(each.series)]: _chosen_text(each, which) for each in run.summaries} for run in runs]
@@ -96,8 +100,8 @@ def _chosen_text(summary: Summary, which: str) -> str:
 
 
 def used_tables(nodes: Sequence[NodeFigures]) -> list[str]:
-    """Return a table of what the nodes of one run have used, then one of their GPUs, then one of their ranks, separated
-    by empty lines."""
+    """Return the tables of `worldsize metrics --used` for one run as lines: what its nodes have used, then its GPUs,
+    then its ranks, separated by empty lines."""
     gpus = [[str(node.node_rank), *_gpu_cells(node, at)] for node in nodes for at in range(len(node.gpus))]
     ranks = [_rank_cells(node, at) for node in nodes for at in range(len(node.ranks))]
     ranks.sort(key=lambda row: int(row[0]))

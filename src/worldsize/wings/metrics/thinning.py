@@ -66,7 +66,7 @@ class ThinnedPoints:
             self._stretch = extremes(self._stretch)
 
     def keep_at_most(self, most: int) -> None:
-        """Reduce the number of values that are kept, now and from now on."""
+        """Reduce the number of the series' values that are kept to about `most`, now and from now on."""
         self._most = max(most, _FEWEST)
         while len(self._kept) > self._most:
             self._halve()
@@ -78,7 +78,7 @@ class ThinnedPoints:
         self._kept = [each for at in range(0, len(kept), 4) for each in extremes(kept[at : at + 4])]
 
     def values(self) -> list[Value]:
-        """Return the values that are kept, in the order in which they were added."""
+        """Return the values of the series that are kept, in the order in which they were added."""
         if self._first is None or self._last is None:
             return []
         found = [*self._kept, *extremes(self._stretch)]
@@ -90,8 +90,8 @@ class ThinnedPoints:
 
 
 def extremes(values: Sequence[Value]) -> list[Value]:
-    """Return the lowest value, the highest value and the first NaN, in their order. Of equal values, the first is the
-    lowest and the last is the highest. Return all values if there are two or fewer."""
+    """Return those of `values` with the lowest number, the highest number and the first NaN, in their order. Of equal
+    values, the first is the lowest and the last is the highest. Return all values if there are two or fewer."""
     if len(values) <= 2:
         return list(values)
     numbers = [at for at, value in enumerate(values) if not math.isnan(value[2])]
@@ -115,7 +115,7 @@ class ThinnedSeries(Generic[Key]):
         self._until_look = _LOOK_EVERY
 
     def add(self, key: Key, value: Value) -> None:
-        """Add a value to the series of this key."""
+        """Add a value to the thinned series with the key `key`. A new series beyond `most_series` is ignored."""
         points = self._series.get(key)
         if points is None:
             if len(self._series) >= self._most_series:
@@ -128,7 +128,8 @@ class ThinnedSeries(Generic[Key]):
             self._shrink()
 
     def _shrink(self) -> None:
-        """Reduce the number of values that each series keeps while all series together have too many."""
+        """Reduce the number of values that each series keeps until all series together have at most `most_total`
+        values, or each series keeps few."""
         while sum(map(len, self._series.values())) > self._most_total and self._most > _LEAST:
             self._most //= 2
             for points in self._series.values():
@@ -138,7 +139,7 @@ class ThinnedSeries(Generic[Key]):
         return set(self._series)
 
     def items(self) -> Iterator[tuple[Key, list[Value]]]:
-        """Yield the key and the values of each series."""
+        """Yield the key and the kept values of each thinned series."""
         self._shrink()
         for key, points in self._series.items():
             yield key, points.values()

@@ -62,14 +62,14 @@ class NodeFigures(NamedTuple):
 
 
 def run_figures(paths: RunPaths) -> list[NodeFigures]:
-    """Return the figures of every node that has samples in the attempt of `paths`."""
+    """Return the figures of resource use of every node that has samples in the attempt of `paths`."""
     found = [(number, read_node_samples(paths, number, _SAMPLES)) for number in sampled_nodes(paths)]
     return [node_figures(number, node) for number, node in found if node is not None]
 
 
 def node_figures(node_rank: int, node: NodeSamples) -> NodeFigures:
-    """Return the figures of a node: those that its agent has computed at the end, or before the end those of its
-    samples."""
+    """Return the figures of resource use of a node and its GPUs and ranks: those that the node's agent has computed at
+    the end, or before the end those of its samples."""
     header, samples = node.header, node.samples
     use = node.use or _use_until_now(node)
     counted = samples[-1].time - samples[0].time if samples else 0.0
@@ -82,7 +82,8 @@ def node_figures(node_rank: int, node: NodeSamples) -> NodeFigures:
 
 
 def _use_until_now(node: NodeSamples) -> NodeUse:
-    """Return the use that the agent will write at the end, as far as it follows from the samples."""
+    """Return the total use of a node that its agent will write at the end, as far as it follows from the samples so
+    far."""
     totals, seconds = UseTotals(node.header.memory), 0.0
     for sample in node.samples:
         seconds = sample.time - node.header.time
@@ -102,8 +103,8 @@ def _gpu_figures(gpus: Sequence[GpuFacts], use: NodeUse) -> tuple[GpuFigures, ..
 
 
 def _rank_figures(samples: Sequence[NodeSample], begun: float) -> tuple[RankFigures, ...]:
-    """Return the figures of each rank, from its last sample and its highest memory: a rank that ended early has no
-    memory in later samples."""
+    """Return the figures of resource use of each rank in a node's samples, from the rank's last sample and its highest
+    memory: a rank that ended early has no memory in later samples. `begun` is the time of the ranks' start."""
     last: dict[int, tuple[float, RankSample]] = {}
     highest: dict[int, int] = {}
     for sample in samples:

@@ -14,7 +14,7 @@ _LONGEST = 48
 
 
 def value_text(value: float) -> str:
-    """Return a number with four significant digits, or a whole number with all of its digits."""
+    """Return a number as text with four significant digits, or a whole number below 1e9 with all of its digits."""
     if math.isfinite(value) and value == int(value) and abs(value) < _WHOLE_BELOW:
         return str(int(value))
     return f"{value:.4g}"
@@ -31,8 +31,9 @@ def age_text(seconds: float) -> str:
 
 
 def sparkline(values: Sequence[float], width: int = 16) -> str:
-    """Return the course of the values in at most `width` characters, each for the mean of its part. NaN and infinities
-    are left out, and a part without other values is blank. Return "" if there are no other values at all."""
+    """Return the course of the values of a series as a text of block characters, at most `width`, each for the mean of
+    its part. NaN and infinities are left out, and a part without other values is blank. Return "" if there are no other
+    values at all."""
     size = min(width, len(values))
     parts = [values[len(values) * at // size : len(values) * (at + 1) // size] for at in range(size)]
     means = [_mean([value for value in part if math.isfinite(value)]) for part in parts]
@@ -44,7 +45,7 @@ def sparkline(values: Sequence[float], width: int = 16) -> str:
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    """Return half of the mean, so that no difference of two means overflows; None without values."""
+    """Return half of the mean of the values, so that no difference of two means overflows; None without values."""
     return sum(value / len(values) / 2 for value in values) if values else None
 
 

@@ -56,9 +56,9 @@ class CommandJob(Protocol):
 
 
 def execute_on_run(command: NodeCommand, there: Callable[[str], str]) -> FileCommandStream:
-    """Execute a command on nodes of a run whose plan has `errands`: its agents find the command in the run's directory.
-    `there` converts a path of this machine into a path of the nodes. Raise StorageError if the command cannot be
-    written."""
+    """Start a user's command on nodes of a run whose plan has `errands`, by writing its files to the run's directory,
+    where the run's agents find them. Return the stream of its events. `there` converts a path of this machine into a
+    path of the nodes. Raise StorageError if the command cannot be written."""
     paths = command.paths
     assert paths is not None
     directory = os.path.join(paths.errands, new_command_name())
@@ -69,10 +69,10 @@ def execute_on_run(command: NodeCommand, there: Callable[[str], str]) -> FileCom
 def execute_by_job(
     command: NodeCommand, share: str, there: Callable[[str], str], submit: Callable[[str], CommandJob]
 ) -> FileCommandStream:
-    """Execute a command on nodes of its own. `submit` receives the command's directory, below `share`, and submits a
-    job that executes the node program in this directory on each node, with the directory and the node's number as
-    arguments. `there` is as in `execute_on_run`. Raise StorageError if the command cannot be written. Errors of
-    `submit` are raised as they are."""
+    """Start a user's command on nodes of its own, without a run, and return the stream of its events. `submit` receives
+    the command's directory, below `share`, and submits a job that executes the node program in this directory on each
+    node, with the directory and the node's number as arguments. `there` is as in `execute_on_run`. Raise StorageError
+    if the command cannot be written. Errors of `submit` are raised as they are."""
     directory = new_command_path(share)
     write_command_directory(directory, command_spec(command, there=there))
     try:
@@ -111,7 +111,8 @@ class NodeFile:
         return self.has_ended or bool(self.lost)
 
     def read_events(self, now: float) -> list[NodeEvent]:
-        """Return the new events at time `now` (monotonic)."""
+        """Return the events (output, end) of the command that the node has written to its file since the last call.
+        `now` is the monotonic time."""
         *lines, self._rest = (self._rest + self._read(now)).split(b"\n")
         said = [event for event in map(parse_event, lines) if event is not None]
         self.has_begun = self.has_begun or bool(said)
@@ -119,8 +120,8 @@ class NodeFile:
         return said
 
     def _read(self, now: float) -> bytes:
-        """Return the next bytes that can be read. If a file system shows a file's new size before its bytes, the bytes
-        are zeros, which no line contains. They are read again later."""
+        """Return the next bytes of the node's file that can be read. If a file system shows a file's new size before
+        its bytes, the bytes are zeros, which no line contains. They are read again later."""
         try:
             with open(open_regular_file(self._path), "rb") as file:
                 file.seek(self._offset)
@@ -134,7 +135,7 @@ class NodeFile:
 
 
 class FileCommandStream:
-    """The `NodeCommandStream` of a command's directory.
+    """The stream of events (`NodeCommandStream`) of a command on nodes that is carried by files in a directory.
 
     `status` returns the state of the nodes. It is called about every second in a thread of its own, and may be slow. It
     raises SubmitAgain if the state is not known now, and another error if no node will ever be reached. `release`
@@ -209,8 +210,9 @@ class FileCommandStream:
         return said
 
     def _losses(self, file: NodeFile, now: float) -> list[NodeEvent]:
-        """Decide whether the node is lost, that is, can never report more. If so, return the event for that. No event
-        is returned for a node that had not begun when the end was requested."""
+        """Decide whether the node of `file` is lost, that is, can never report more. If so, mark it as lost and return
+        a list with the event for that; else an empty list. No event is returned for a node that had not begun when the
+        end was requested."""
         refused = self._refused  # another thread changes this
         begun = file.has_begun or self._status.begun
         why = self._status.gone.get(file.node, "") or (refused.what if refused else "")
@@ -238,8 +240,8 @@ class FileCommandStream:
             self._change_lease()
 
     def _change_lease(self) -> None:
-        """Write the lease with its next number; an order to stop stays in it. If this fails, the lease is written again
-        a second later."""
+        """Write the command's file `lease` with its next number, as a sign to the nodes that this client is alive; an
+        order to stop stays in it. If this fails, the lease is written again a second later."""
         with self._writing:
             self._count += 1
             try:
@@ -259,7 +261,7 @@ class FileCommandStream:
 
 
 def is_lost(has_begun: bool, should_have: bool, is_gone: bool, silence: float, stopped_for: float | None) -> bool:
-    """Return whether nothing more is expected of a node.
+    """Return whether no more events of a command are expected from a node.
 
     has_begun    the node has reported an event
     should_have  the node has reported, or should have by now
@@ -273,7 +275,7 @@ def is_lost(has_begun: bool, should_have: bool, is_gone: bool, silence: float, s
 
 
 def _loss_message(files: Sequence[NodeFile]) -> str:
-    """Return the reasons why nodes never began, each reason once with its nodes."""
+    """Return a text with the reasons why a command never began on any node, each reason once with its nodes."""
     reasons: dict[str, list[str]] = {}
     for file in files:
         reasons.setdefault(file.lost, []).append(str(file.node))

@@ -44,8 +44,8 @@ _BEGINNING = "from __future__ import annotations\n"
 
 
 def program() -> str:
-    """Return the text of the node program, which any Python (3.8) on a node can run. It contains the modules of
-    worldsize that it imports."""
+    """Return the source text of the node program, which executes a user's command and which any Python (3.8) on a node
+    can run. It contains the modules of worldsize that it imports."""
 
     def imported_source(found: re.Match[str]) -> str:
         return _source(sys.modules[found[1]]).partition(_BEGINNING)[2]
@@ -64,7 +64,8 @@ def command_spec(
     numbers: Mapping[str, int] | None = None,
     there: Callable[[str], str] = str,
 ) -> dict[str, Any]:
-    """Return the order for the node program.
+    """Return the order (a JSON object) that states to the node program which command to execute, where, and in which
+    environment.
 
     A node finds its number in `numbers`, under the name that the environment variable `variable` has on the node.
     Without `numbers`, the variable contains the number itself. Without `variable`, one program serves all nodes of the
@@ -90,8 +91,8 @@ def command_spec(
 
 
 def with_command_spec(environ: Mapping[str, str], wanted: Mapping[str, Any]) -> dict[str, str]:
-    """Return `environ` with the order for the node program added. The order is not passed on the command line, because
-    all users can read that."""
+    """Return `environ` with the order `wanted` for the node program added as a variable. The order is not passed on the
+    command line, because all users can read that."""
     return {**environ, run_command.ORDER: json.dumps(wanted)}
 
 
@@ -114,7 +115,8 @@ class OutputRules(NamedTuple):
 
 
 class ProcessCommandStream:
-    """The `NodeCommandStream` of one process."""
+    """The stream of events (`NodeCommandStream`) of a command on nodes that one local process, such as srun,
+    reports."""
 
     def __init__(
         self,
@@ -161,7 +163,8 @@ class ProcessCommandStream:
         return said
 
     def stop(self) -> None:
-        """Request the end. The lifeline reaches commands that run. A program that still waits gets only TERM."""
+        """Request the end of the command on all nodes. The lifeline reaches commands that run. A program that still
+        waits for nodes gets only TERM."""
         self._send(transports.STOP)
         self._asked = True
         if self._reached:
@@ -171,9 +174,9 @@ class ProcessCommandStream:
         self._signal_overdue()
 
     def close(self) -> None:
-        """Terminate everything at once. The commands' process groups are killed as a whole on their nodes first. Where
-        Slurm has no control groups, srun would have the processes killed one after the other, and processes that they
-        start meanwhile would survive."""
+        """Terminate the local process and the command on all nodes at once. The commands' process groups are killed as
+        a whole on their nodes first. Where Slurm has no control groups, srun would have the processes killed one after
+        the other, and processes that they start meanwhile would survive."""
         if self._reached:
             self._send(transports.NOW)
             deadline = time.monotonic() + _AT_ONCE
@@ -200,7 +203,7 @@ class ProcessCommandStream:
                 pass  # the process has ended
 
     def _signal_overdue(self) -> None:
-        """Signal the process if its end was requested, and it should have ended by now."""
+        """Send TERM or KILL to the local process if its end was requested, and it should have ended by now."""
         due = self._end.signal_due(self._clock())
         if due is not None:
             self._signal(due)
@@ -210,14 +213,16 @@ class ProcessCommandStream:
             os.killpg(self._process.pid, number)
 
     def _lines(self, name: str, data: bytes) -> list[bytes]:
-        """Return the whole lines of a stream; at its end also the incomplete last line."""
+        """Return the whole lines in `data` that the local process has written to its stream `name` ("out" or "err"),
+        with what was left before; at the end of the stream, when `data` is empty, also the incomplete last line."""
         *lines, rest = (self._left[name] + data).split(b"\n")
         self._left[name] = rest if data else b""
         return lines if data or not rest else [*lines, rest]
 
     def _parse_events(self, lines: list[bytes]) -> list[NodeEvent]:
-        """Return the events in lines of standard output. Other lines, which a node's start-up files print, are not
-        shown."""
+        """Return the node program's events in lines of the local process's standard output. Other lines, which a node's
+        start-up files print, are not shown. With the first event, also return the lines of standard error that were
+        held."""
         found = [said for said in map(parse_event, lines) if said is not None]
         if found and not self._reached:
             self._reached = True
@@ -225,8 +230,9 @@ class ProcessCommandStream:
         return found
 
     def _notes(self, lines: list[bytes]) -> list[NodeEvent]:
-        """Return the lines of standard error that are shown now. Lines about an end that this process, or the program
-        itself, has begun are dropped."""
+        """Return the lines of the local process's standard error that are shown to the user now, as note events. Lines
+        are held until a node is reached, except those that the rules pass on. Lines about an end that this process, or
+        the program itself, has begun are dropped."""
         rules = self._rules
         if self._end.term_at is not None:
             return []
@@ -245,7 +251,8 @@ def _note_events(texts: list[str]) -> list[NodeEvent]:
 
 
 def parse_event(line: bytes) -> NodeEvent | None:
-    """Return the event in a line of the node program; None for a line that is not one of its own."""
+    """Return the event (start, output or end of a command on a node) in a line of the node program; None for a line
+    that is not one of its own."""
     words = line.split(b" ")
     if len(words) != 4 or words[0] != run_command.MARK.encode():
         return None

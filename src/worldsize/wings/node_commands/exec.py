@@ -100,8 +100,9 @@ def _check(options: argparse.Namespace, own_nodes: bool) -> None:
 
 
 def _start_on_own_nodes(options: argparse.Namespace, asked: bool) -> tuple[tuple[int, ...], NodeCommandStream]:
-    """Start the command on nodes of its own, either because the user `asked` for them or because no run is running. It
-    may take a while until there are nodes; an interrupt gives up at once."""
+    """Start the command of `worldsize exec` on nodes without a run, either because the user `asked` for them or because
+    no run is running. Return the numbers of the nodes and the stream of events. It may take a while until there are
+    nodes; an interrupt gives up at once."""
     from worldsize.service.compute_nodes import execute_on_own_nodes, left_out_notice, usable_nodes
     from worldsize.service.computes import choose_compute, open_compute
     from worldsize.wings.node_commands.running_runs import no_running_run_error

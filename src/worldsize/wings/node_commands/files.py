@@ -38,8 +38,8 @@ def new_command_path(share: str, prefix: str = "") -> str:
 
 
 def write_command_directory(directory: str, wanted: Mapping[str, Any]) -> None:
-    """Create the node command's directory atomically: it exists completely or not at all. Raise StorageError if it
-    cannot be written."""
+    """Create the directory of a node command atomically, with the order `wanted`, the node program, the lease and an
+    empty file for each node: it exists completely or not at all. Raise StorageError if it cannot be written."""
     parent, name = os.path.split(directory)
     draft = os.path.join(parent, "." + name)
     files = {"order.json": json.dumps({**wanted, "lease": LEASE}), NODE_PROGRAM_FILE: program(), "lease": ""}
@@ -61,7 +61,8 @@ def new_command_name() -> str:
 
 
 def write_lease(directory: str, word: str) -> None:
-    """Write the lease in place, because a new file might be seen much later than new content. Raise OSError if it
-    cannot be written."""
+    """Write `word` to the file `lease` in a node command's directory, by which nodes see that the client is alive. It
+    is written in place, because a new file might be seen much later than new content. Raise OSError if it cannot be
+    written."""
     with open(os.path.join(directory, "lease"), "r+b", buffering=0) as file:
         file.write(word.ljust(_WIDTH).encode())

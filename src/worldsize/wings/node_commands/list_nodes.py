@@ -55,7 +55,8 @@ def show_nodes(options: argparse.Namespace) -> int:
 
 
 def group_equal_nodes(nodes: Sequence[ComputeNode]) -> list[list[ComputeNode]]:
-    """Return the nodes grouped by equal state, GPUs, CPUs and groups, in the order of the first node of each group."""
+    """Return the nodes of a compute as lists of nodes with equal state, GPUs, CPUs and groups, in the order of the
+    first node of each list."""
     found: dict[tuple[object, ...], list[ComputeNode]] = {}
     for node in nodes:
         key = (node.state, node.note, node.gpu_type, node.gpus, node.gpus_free, node.cpus, node.groups)
@@ -83,8 +84,8 @@ def _gpus_text(node: ComputeNode) -> str:
 
 
 def _free_text(numbers: Sequence[tuple[float | None, float | None]], unit: str = "") -> str:
-    """Return how much nodes have, and how much of it is free, as far as the compute reports it. `numbers` are pairs of
-    the total and the free amount."""
+    """Return as text how much of a resource (CPUs or memory) the nodes have, and how much of it is free, such as "2-8
+    free of 8", as far as the compute reports it. `numbers` are pairs of the total and the free amount."""
     columns = zip(*numbers, strict=True)
     total, left = (_range_text([number for number in column if number is not None]) for column in columns)
     if not total:
@@ -97,7 +98,7 @@ def _gib(mebibytes: int | None) -> float | None:
 
 
 def _range_text(numbers: Sequence[float]) -> str:
-    """Return the numbers as "8", or "2-8" if they differ; "" for none."""
+    """Return the range of the numbers as text: "8" if they are equal, "2-8" if they differ; "" for none."""
     if not numbers:
         return ""
     least, most = min(numbers), max(numbers)

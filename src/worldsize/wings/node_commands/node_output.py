@@ -18,8 +18,8 @@ _LOST = 1
 
 
 class NodeResults:
-    """The progress and the results of the nodes. `hosts` contains the nodes' own host names. Subclasses process the
-    nodes' output."""
+    """The progress and the results of a command on its nodes. `hosts` contains the nodes' own host names. Subclasses
+    process the nodes' output."""
 
     def __init__(self, nodes: Sequence[int]) -> None:
         self.nodes = nodes
@@ -28,7 +28,8 @@ class NodeResults:
         self.lost: dict[int, str] = {}
 
     def take(self, heard: Sequence[NodeEvent]) -> None:
-        """Process new events. Call this without events, too, so that held output is shown in time."""
+        """Process new events of the command's nodes: record hosts, exit codes and losses, and show notes. Call this
+        without events, too, so that held output is shown in time."""
         for said in heard:
             if said.kind == "note":
                 report_message(without_colours(to_text(said.data)))
@@ -40,7 +41,7 @@ class NodeResults:
                 self.lost[said.node] = to_text(said.data)
 
     def finish(self) -> None:
-        """Show the remaining output: no more events will come."""
+        """Show the remaining output of the command: no more events will come."""
 
     @property
     def code(self) -> int:
@@ -48,13 +49,15 @@ class NodeResults:
         return max(self.codes.get(node, _LOST) for node in self.nodes)
 
     def progress(self) -> str:
-        """Return the progress of the command, in words after "it "."""
+        """Return the progress of the command in words that follow "it ", such as "has not begun" or "runs on nodes
+        0-3"."""
         if not self.hosts:
             return "has not begun"
         return "runs on " + self._names([node for node in self.nodes if node not in self.codes])
 
     def failures(self) -> list[str]:
-        """Return a line for each exit code but 0, and a line for each reason why nodes were lost."""
+        """Return lines of text about the nodes on which the command failed: one for each exit code but 0, and one for
+        each reason why nodes were lost."""
         lines = [
             f"exit code {code} on {self._names([node for node in self.nodes if self.codes.get(node) == code])}"
             for code in sorted(set(self.codes.values()) - {0})
@@ -99,7 +102,7 @@ class FoldedResults(NodeResults):
 
 
 class _FoldedStream:
-    """An output stream of all nodes."""
+    """An output stream (stdout or stderr) of the command on all nodes, whose equal lines are folded."""
 
     def __init__(self, nodes: Sequence[int], mode: str, write: Callable[[str], object]) -> None:
         self._folder = LineFolder(nodes, mode, WINDOW)
@@ -107,8 +110,8 @@ class _FoldedStream:
         self._partial = dict.fromkeys(nodes, b"")
 
     def push(self, node: int, data: bytes, now: float) -> None:
-        """Add output of a node. A line is passed on when its newline has come; a very long line is passed on in
-        pieces."""
+        """Add output of the command on a node. A line is passed on to the folder of lines when its newline has come; a
+        very long line is passed on in pieces."""
         block, newline, rest = (self._partial[node] + data).rpartition(b"\n")
         lines = split_lines(block) if newline else []
         pieces, self._partial[node] = cut_long(rest)

@@ -36,9 +36,9 @@ class RunningRun(NamedTuple):
 
 
 def find_reachable(name: str | None, verb: str) -> RunningRun | None:
-    """Find the running run named `name`. Without a name, find the newest running run that was started from this
-    directory, including elements of arrays, and report its id; None if there is none. Raise UsageError as
-    `find_running`."""
+    """Return the running run named `name`. Without a name, return the newest running run that was started from this
+    directory, including elements of arrays, and report its id; None if there is none. `verb` is the command (exec or
+    shell) for messages. Raise UsageError as `find_running`."""
     if name:
         return find_running(find_run(name), verb)
     for run, status in _find_unfinished_runs(load_current_config().home, os.environ):
@@ -49,8 +49,9 @@ def find_reachable(name: str | None, verb: str) -> RunningRun | None:
 
 
 def find_running(run: Run, verb: str, status: Status | None = None) -> RunningRun:
-    """Return a run with the data for reaching its nodes. Raise UsageError if it is not running (any more, or yet), or
-    if its compute cannot execute commands. `status` is the run's status if it has just been read."""
+    """Return `run` with its compute, handle and host names, by which its nodes are reached. Raise UsageError if it is
+    not running (any more, or yet), or if its compute cannot execute commands. `status` is the run's status if it has
+    just been read."""
     run.refuse_foreign(verb)
     status = status or run.look()
     if status.state not in _RUNNING:
@@ -71,8 +72,8 @@ def no_running_run_error(
 
 
 def choose_nodes(words: Sequence[str], plan: Plan, hosts: Mapping[int, str]) -> tuple[int, ...]:
-    """Return the nodes that `--node` names, by number (`0,2-3`) or by the host's name; all nodes if `words` is
-    empty."""
+    """Return the numbers of the run's nodes that the words of `--node` name, by number (`0,2-3`) or by the host's name;
+    all nodes if `words` is empty."""
     from worldsize.logs.selection import parse_numbers
 
     if not words:

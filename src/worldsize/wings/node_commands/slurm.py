@@ -85,7 +85,8 @@ def execute(handle: Handle, command: NodeCommand, environ: Mapping[str, str]) ->
 def execute_on_own_nodes(
     command: NodeCommand, asked: Mapping[str, Any], python: str, environ: Mapping[str, str]
 ) -> NodeCommandStream:
-    """Execute a command on nodes of a new job, with the compute's options. Raise ConfigError if there is no srun."""
+    """Start a user's command on nodes of a new Slurm job, with the compute's options `asked`, and return the stream of
+    its events. Raise ConfigError if there is no srun."""
     plan = Plan(
         run_id=_NAME,
         name=_NAME,
@@ -111,8 +112,8 @@ def execute_on_own_nodes(
 
 
 def execute_in_allocation(command: NodeCommand, job: str, python: str, environ: Mapping[str, str]) -> NodeCommandStream:
-    """Execute a command on the first nodes of the allocation to which this shell belongs. Raise UsageError if it has
-    too few nodes, or not all nodes that are named."""
+    """Start a user's command on the first nodes of the Slurm allocation `job` to which this shell belongs, and return
+    the stream of its events. Raise UsageError if the allocation has too few nodes, or not all nodes that are named."""
     run = partial(run_slurm, environ=environ)
     place = find_running_job(job, run)
     if not set(place.nodes).issuperset(command.hosts.values()):
@@ -128,8 +129,8 @@ def execute_in_allocation(command: NodeCommand, job: str, python: str, environ: 
 
 
 def open_shell(handle: Handle, command: NodeCommand, environ: Mapping[str, str]) -> int:
-    """Open a shell, and return its exit code. srun uses the terminal. Its own messages about the end of the shell are
-    left out."""
+    """Open an interactive shell on a node of a run's Slurm job, wait for its end, and return its exit code. srun uses
+    the terminal. Its own messages about the end of the shell are left out."""
     run = partial(run_slurm, environ=environ)
     place = find_running_job(handle["job"], run)
     numbers = numbers_of(place, command)
@@ -145,7 +146,8 @@ def open_shell(handle: Handle, command: NodeCommand, environ: Mapping[str, str])
 
 
 def find_running_job(job: str, run: SlurmRunner) -> RunningJob:
-    """Find a job. Raise UsageError if it is not running, and SubmitAgain if Slurm does not answer."""
+    """Return the running Slurm job with the id `job` and its nodes. Raise UsageError if it is not running, and
+    SubmitAgain if Slurm does not answer."""
     try:
         text = run(["squeue", "--noheader", "--all", "--local", "--jobs=" + job, format_option(_COLUMNS)])
     except SubmitRejected as error:
@@ -157,8 +159,9 @@ def find_running_job(job: str, run: SlurmRunner) -> RunningJob:
 
 
 def numbers_of(place: RunningJob, command: NodeCommand) -> dict[str, int]:
-    """Return the run's numbers of the command's nodes, by Slurm's names. If the run has only some nodes of its
-    allocation, the names are those that its agents have reported. Raise UsageError if a name is not known yet."""
+    """Return the numbers that the command's nodes have in the run, by Slurm's names of the nodes. If the run has only
+    some nodes of its allocation, the names are those that its agents have reported. Raise UsageError if a name is not
+    known yet."""
     nodes = command.plan.nodes if command.plan else ()
     found = {}
     for number in command.nodes:
@@ -173,8 +176,8 @@ def numbers_of(place: RunningJob, command: NodeCommand) -> dict[str, int]:
 
 
 def step_argv(place: RunningJob, nodes: Sequence[str], version: tuple[int, int]) -> list[str]:
-    """Return srun and its options for one task on each of these nodes, which does not wait for resources that the run
-    holds."""
+    """Return the command line of srun with its options for a step of the job with one task on each of `nodes`, which
+    does not wait for resources that the run holds. `version` is that of Slurm."""
     count = len(nodes)
     return [
         "srun",
@@ -190,7 +193,8 @@ def step_argv(place: RunningJob, nodes: Sequence[str], version: tuple[int, int])
 
 
 def _node_program_argv(handle: Handle, command: NodeCommand) -> list[str]:
-    """Return the command that srun starts on each node: the node program, run by the agents' Python."""
+    """Return the command line that srun starts on each node for a user's command: the node program, run by the agents'
+    Python, after a check of its paths."""
     python = handle.get("python") or "python3"
     cwd = command.cwd if command.plan is None else os.sep
     seen = trusted_paths([*([python] if os.sep in python else []), *command.named, cwd])
@@ -200,14 +204,14 @@ def _node_program_argv(handle: Handle, command: NodeCommand) -> list[str]:
 def _srun_environment(
     environ: Mapping[str, str], command: NodeCommand, numbers: Mapping[str, int] | None = None
 ) -> dict[str, str]:
-    """Return srun's environment, which its tasks inherit."""
+    """Return srun's environment, which its tasks inherit, with the order for the node program."""
     variable = "SLURM_NODEID" if numbers is None else "SLURMD_NODENAME"
     return with_command_spec(clean_environ(environ, "sbatch"), command_spec(command, variable, numbers))
 
 
 def _slurm_version(run: SlurmRunner) -> tuple[int, int]:
-    """Return the version of the local Slurm programs, which is close to the cluster's. If it is not known, return one
-    that shares GPUs."""
+    """Return the version (major, minor) of the local Slurm programs, which is close to the cluster's. If it is not
+    known, return one that shares GPUs."""
     match = re.search(r"(\d+)\.(\d+)", run(["srun", "--version"]))
     return (int(match[1]), int(match[2])) if match else _GPU_SHARING_VERSION
 
@@ -215,7 +219,8 @@ def _slurm_version(run: SlurmRunner) -> tuple[int, int]:
 def _start(
     argv: Sequence[str], ordered: Mapping[str, str], environ: Mapping[str, str], leash: bool = False
 ) -> NodeCommandStream:
-    """Start srun with the environment `ordered`. Raise ConfigError if there is no srun."""
+    """Start srun with the command line `argv` and the environment `ordered`, and return the stream of the command's
+    events. With `leash`, srun gets TERM when this process is killed. Raise ConfigError if there is no srun."""
     rules = OutputRules(lambda text: slurm_error("srun", text, environ), _PASS_ON, _IGNORE, _FATAL, leash)
     try:
         return ProcessCommandStream(argv, ordered, rules)

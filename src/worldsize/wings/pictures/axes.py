@@ -41,7 +41,8 @@ def _drawn_lines(chart: Chart) -> list[Drawn]:
 
 
 def _numbers_of(line: Line, chart: Chart) -> tuple[Any, Any]:
-    """Return the points that have an x, from the first to the last one with a y."""
+    """Return the points of a line of a chart, as an array of x and one of y, that have an x, from the first to the last
+    one with a y."""
     xs, ys = numbers(line.xs, chart.x_scale != "linear"), numbers(line.ys, chart.y_scale != "linear")
     size = min(len(xs), len(ys))
     xs, ys = xs[:size], ys[:size]
@@ -72,7 +73,8 @@ def _draw_lines(panel: Any, chart: Chart, drawn: list[Drawn]) -> None:
 
 
 def _draw_line(panel: Any, look: Look, xs: Any, ys: Any) -> Any:
-    """Draw a line, and return it. Points are marked if there are few of them, and if no line leads to them."""
+    """Draw a line of a chart into the matplotlib panel, and return matplotlib's line. Points are marked if there are
+    few of them, and if no line leads to them."""
     few = len(xs) <= _FEW_POINTS and look.named and not look.line.dashed
     marked = list(range(len(xs)) if few else isolated(ys))
     marks = {"marker": "o", "markersize": 3.2, "markevery": marked} if marked else {}
@@ -81,7 +83,8 @@ def _draw_line(panel: Any, look: Look, xs: Any, ys: Any) -> Any:
 
 
 def _draw_spread(panel: Any, look: Look, chart: Chart) -> None:
-    """Draw a bar from low to high at each of the first few hundred points of a line."""
+    """Draw the spread of a chart's line into the panel: a bar from low to high at each of its first few hundred
+    points."""
     line = look.line
     positive = chart.y_scale != "linear"
     xs = numbers(line.xs[:_MOST_BARS], chart.x_scale != "linear")
@@ -100,7 +103,8 @@ def _set_scales(panel: Any, chart: Chart) -> None:
 
 
 def _set_ticks(panel: Any, chart: Chart) -> None:
-    """Set the ticks of the axes. Logarithmic axes get plain numbers, because matplotlib would write formulas."""
+    """Set the ticks of a chart's axes in the panel. Logarithmic axes get plain numbers, because matplotlib would write
+    formulas."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
     formatter = FuncFormatter(lambda value, place: number_text(value))
@@ -115,12 +119,13 @@ def _set_ticks(panel: Any, chart: Chart) -> None:
 
 
 def number_text(value: float) -> str:
-    """Return a number as text, such as "16", "0.01" or "1e-09"."""
+    """Return a number of an axis as text, such as "16", "0.01" or "1e-09"."""
     return f"{value:.6g}".replace("-", "−") if value < 0 else f"{value:.6g}"
 
 
 def _draw_bars(panel: Any, chart: Chart, drawn: list[Drawn]) -> None:
-    """Draw groups of bars at equal distances, in the order in which their x values first appear."""
+    """Draw a bar chart into the panel, with a bar of each line in each group. The groups are at equal distances, in the
+    order in which their x values first appear."""
     groups = list(dict.fromkeys(float(x) for each in drawn for x in each.xs))[:_MOST_BARS]
     width = 0.8 / len(drawn)
     handles = []

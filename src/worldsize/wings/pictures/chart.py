@@ -16,12 +16,12 @@ _MOST_PANELS = 40
 
 
 def draw_chart(chart: Chart, format: str = "svg") -> bytes:
-    """Return the picture as "svg" (for use inside HTML, or as a file) or "png". A line of many points is thinned to the
-    points that are visible on a screen. Raise ConfigError without matplotlib."""
+    """Return a picture of the chart as bytes, in the format "svg" (for use inside HTML, or as a file) or "png". A line
+    of many points is thinned to the points that are visible on a screen. Raise ConfigError without matplotlib."""
     return draw_charts((chart,), format)
 
 
 def draw_charts(charts: Sequence[Chart], format: str = "svg") -> bytes:
-    """Return one picture with the charts below each other; of more than 40, the first 40. If all charts have the same x
-    axis, they share it. Raise ConfigError without matplotlib."""
+    """Return one picture (bytes in the format "svg" or "png") with the charts below each other; of more than 40, the
+    first 40. If all charts have the same x axis, they share it. Raise ConfigError without matplotlib."""
     return figure_bytes(charts[:_MOST_PANELS], format)

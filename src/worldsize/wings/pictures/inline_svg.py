@@ -29,8 +29,8 @@ _PAGE_COLOURS = {INK: "currentColor", PAPER: "none"}
 
 
 def read_svg(data: bytes, prefix: str) -> Element:
-    """Return the picture as an element, with ids that begin with `prefix`. Raise ValueError if the data is not SVG, is
-    too large, or declares entities."""
+    """Return the SVG picture `data` as an element of a page, with ids that begin with `prefix`. Raise ValueError if the
+    data is not SVG, is too large, or declares entities."""
     if len(data) > _LARGEST or b"<!ENTITY" in data:
         raise ValueError("an SVG picture that is too large, or declares entities")
     try:
@@ -66,7 +66,7 @@ def _attributes(node: ElementTree.Element, prefix: str) -> dict[str, str]:
 
 
 def _declarations(style: str) -> dict[str, str]:
-    """Return the content of `style=` as attributes."""
+    """Return the CSS declarations in the attribute `style` of an SVG element as attributes, by name."""
     found: dict[str, str] = {}
     for declaration in style.split(";"):
         name, _, value = (part.strip() for part in declaration.partition(":"))

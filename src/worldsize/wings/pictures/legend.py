@@ -30,7 +30,7 @@ class Look(NamedTuple):
 
 
 def looks(chart: Chart) -> list[Look]:
-    """Return the looks of the first 200 lines."""
+    """Return the colour, the style and whether it has a name in the legend for each of the chart's first 200 lines."""
     few = sum(not line.dashed for line in chart.lines) <= _MOST_NAMED
     found: list[Look] = []
     place = dashed = 0
@@ -47,7 +47,8 @@ def looks(chart: Chart) -> list[Look]:
 
 
 def legend_width(chart: Chart) -> float:
-    """Return the width to reserve next to the panels, in inches; 0 if there are fewer than two lines."""
+    """Return the width to reserve for the chart's legend next to the panels, in inches; 0 if there are fewer than two
+    lines."""
     if len(chart.lines) < 2:
         return 0.0
     longest = max(len(shown_text(look.line.label, LONGEST_LABEL)) for look in looks(chart) if look.named)
@@ -55,7 +56,8 @@ def legend_width(chart: Chart) -> float:
 
 
 def draw_legend(panel: Any, chart: Chart, handles: Sequence[tuple[Look, Any]]) -> None:
-    """Draw the legend next to the panel, if there is more than one line."""
+    """Draw the chart's legend next to the panel, if there is more than one line. `handles` are the looks of the lines
+    with matplotlib's lines or bars."""
     named = [(look.line.label, handle) for look, handle in handles if look.named]
     others = [handle for look, handle in handles if not look.named]
     if others:

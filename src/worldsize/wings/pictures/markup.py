@@ -71,7 +71,8 @@ def visible_text(text: str) -> str:
 
 
 def is_harmless(name: str, value: str) -> bool:
-    """Return whether the value of an attribute loads nothing, and links only to a page."""
+    """Return whether the value of the attribute `name` of an HTML or SVG element loads nothing, and links only to a
+    page."""
     shape = _SHAPES.get(name)
     if shape is not None:
         return value.isprintable() and shape.fullmatch(value) is not None

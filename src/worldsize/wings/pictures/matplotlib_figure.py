@@ -115,7 +115,7 @@ def _silence() -> Iterator[None]:
 
 @contextmanager
 def _own_settings(matplotlib: Any) -> Iterator[None]:
-    """Apply the defaults of matplotlib and the settings above within the context."""
+    """Apply the defaults of matplotlib and the settings of worldsize's pictures (`_SETTINGS`) within the context."""
     with matplotlib.rc_context():
         defaults = {name: value for name, value in matplotlib.rcParamsDefault.items() if name != "backend"}
         matplotlib.rcParams.update({**defaults, **_SETTINGS})

@@ -17,24 +17,24 @@ _FEW_SECTIONS = 2
 
 
 def make_page(title: str, *children: Child) -> bytes:
-    """Return the whole page in UTF-8, with worldsize's styles: a heading, a table of contents of the sections among the
-    children, and the children. A browser that shows the page loads nothing and runs nothing (Content-Security-Policy).
-    """
+    """Return a whole HTML page as bytes in UTF-8, with worldsize's styles: a heading, a table of contents of the
+    sections among the children, and the children. A browser that shows the page loads nothing and runs nothing
+    (Content-Security-Policy)."""
     body = render(element("main", element("h1", title), *_contents(children), *children))
     return _HEAD.format(policy=_policy(), title=render(title), style=STYLE, body=body).encode()
 
 
 def section(id: str, title: str, *children: Child) -> Element:
-    """Return a section of a page that can be linked to (`#id`, a word from the code). A section within another one has
-    a lower level."""
+    """Return a section of an HTML page with a heading and `children`, that can be linked to (`#id`, a word from the
+    code). A section within another one has a lower level."""
     return element(
         "section", element("h2", title, id=id + "-heading"), *children, id=id, aria_labelledby=id + "-heading"
     )
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Child]], caption: str = "") -> Element:
-    """Return a table. The first cell of each row is its header. Numbers are aligned to the right, and a wide table
-    scrolls."""
+    """Return an HTML table. The first cell of each row is the row's header. Numbers are aligned to the right, and a
+    wide table scrolls."""
     head = element("tr", *(element("th", header, scope="col") for header in headers))
     titles = [element("caption", caption)] if caption else []
     body = element("tbody", *map(_row, rows))
@@ -43,18 +43,19 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Child]], caption: str 
 
 
 def scrolling(child: Child, name: str) -> Element:
-    """Return a container in which `child` scrolls sideways, also by keyboard, if the screen is narrower. `name` is the
-    label for screen readers."""
+    """Return an element of an HTML page in which `child` scrolls sideways, also by keyboard, if the screen is narrower.
+    `name` is the label for screen readers."""
     return element("div", child, class_="scroll", tabindex="0", role="group", aria_label=name)
 
 
 def key_values(pairs: Iterable[tuple[str, Child]]) -> Element:
-    """Return a list of names, each with its value."""
+    """Return an HTML description list (`dl`) of names, each with its value."""
     return element("dl", *(part for name, value in pairs for part in (element("dt", name), element("dd", value))))
 
 
 def details(summary: Child, *children: Child, open: bool = False) -> Element:
-    """Return an element whose children are hidden behind its summary, unless it is `open`."""
+    """Return an HTML element whose children are hidden behind its summary until the reader opens it, or shown from the
+    start if `open`."""
     folded = element("details", element("summary", summary), *children)
     return folded._replace(attributes={"open": ""}) if open else folded
 
@@ -102,8 +103,8 @@ _HEAD = """<!DOCTYPE html>
 
 
 def _policy() -> str:
-    """Return the content security policy, which permits only the style sheet above, and pictures embedded in the
-    page."""
+    """Return the content security policy of a page, which permits only worldsize's style sheet, and pictures embedded
+    in the page."""
     from base64 import b64encode
     from hashlib import sha256
 

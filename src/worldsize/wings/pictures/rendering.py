@@ -22,7 +22,7 @@ def render(child: Child) -> str:
 
 
 class _Renderer:
-    """The renderer of one page. It numbers the pictures, so that their ids are not confused with each other."""
+    """The renderer of one HTML page. It numbers the pictures, so that their ids are not confused with each other."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -42,8 +42,8 @@ class _Renderer:
             self._add_element(child, sections)
 
     def _add_element(self, node: Element, sections: int) -> None:
-        """Add the text of an element. A heading `h2` in a section within a section becomes an `h3`, and so on, so that
-        the levels are consecutive."""
+        """Add the HTML text of an element and its children to the page. `sections` is the number of sections around it.
+        A heading `h2` in a section within a section becomes an `h3`, and so on, so that the levels are consecutive."""
         sections += node.tag == "section"
         tag = f"h{min(6, sections + 1)}" if node.tag == "h2" and sections else node.tag
         self.parts.append(_opening(tag, node.attributes))

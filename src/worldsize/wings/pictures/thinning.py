@@ -12,8 +12,8 @@ _LARGEST = 1e200
 
 
 def numbers(values: Sequence[float], positive: bool) -> Any:
-    """Return an array in which values that cannot be drawn are NaN. `positive` is for a logarithmic axis, which cannot
-    show values that are not above 0."""
+    """Return the values of a chart's line as a NumPy array in which values that cannot be drawn are NaN. `positive` is
+    for a logarithmic axis, which cannot show values that are not above 0."""
     import numpy
 
     found = numpy.asarray(values, dtype=float).copy()
@@ -26,7 +26,8 @@ def numbers(values: Sequence[float], positive: bool) -> Any:
 
 
 def isolated(ys: Any) -> Any:
-    """Return the indices of numbers that have no number before and after them, so that no line leads to them."""
+    """Return the indices of numbers in the array `ys` that have no number directly before and after them, so that no
+    drawn line leads to them."""
     import numpy
 
     there = numpy.concatenate(([False], numpy.isfinite(ys), [False]))
@@ -34,8 +35,8 @@ def isolated(ys: Any) -> Any:
 
 
 def thinned(xs: Any, ys: Any, most: int, logarithmic: bool) -> tuple[Any, Any]:
-    """Return at most `most` points that look the same, in their order. `xs` are numbers, and `ys` may be NaN. Peaks and
-    gaps are kept, unless there are more gaps than can be shown."""
+    """Return at most `most` points of a chart's line that look the same as all, in their order, as arrays of x and y.
+    `xs` are numbers, and `ys` may be NaN. Peaks and gaps are kept, unless there are more gaps than can be shown."""
     import numpy
 
     if len(xs) <= most:
@@ -61,8 +62,8 @@ def _columns(xs: Any, columns: int, logarithmic: bool) -> Any:
 
 
 def _kept(columns: Any, ys: Any) -> Any:
-    """Return the indices of the points to keep: four for adjacent points in one column without a gap, and one for a
-    gap."""
+    """Return the indices of the points of a line to keep, by the pixel column of each point: four for adjacent points
+    in one column without a gap, and one for a gap."""
     import numpy
 
     there = numpy.isfinite(ys)

@@ -41,8 +41,9 @@ class TimelineRow(NamedTuple):
 
 
 def draw_timeline(title: str, rows: Sequence[TimelineRow]) -> Element:
-    """Return horizontal bars over one time axis, which begins at the first span. A moment is drawn as a thin bar. Spans
-    without a finite start and end are left out. Rows beyond 400 are only counted."""
+    """Return a timeline as an SVG element of a page: a row of horizontal bars for each of `rows`, over one time axis,
+    which begins at the first span. A moment is drawn as a thin bar. Spans without a finite start and end are left out.
+    Rows beyond 400 are only counted."""
     shown = [TimelineRow(row.label, _sound(row.spans)) for row in rows[:_MOST_ROWS]]
     spans = [span for row in shown for span in row.spans]
     if not spans:
@@ -76,8 +77,8 @@ def _sound(spans: tuple[Span, ...]) -> tuple[Span, ...]:
 
 
 def _colours(spans: list[Span]) -> dict[str, str]:
-    """Return the colour of each kind, in the order in which the kinds appear. Kinds beyond the palette share the colour
-    of "other"."""
+    """Return the colour of each kind of span in a timeline, in the order in which the kinds appear. Kinds beyond the
+    palette share the colour of "other"."""
     kinds = list(dict.fromkeys(span.kind for span in spans))
     own = dict(zip(kinds, PALETTE, strict=False))
     return {**own, _OTHERS: FADED} if len(kinds) > len(own) else own

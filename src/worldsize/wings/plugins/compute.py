@@ -41,8 +41,9 @@ _CLAIMED = {
 
 
 def make_external_compute(kind: str, function: str, make: Callable[[], Any], where: str | None) -> Compute:
-    """Return the compute that `make` returns, which is the function named `function` of the package's module. Raise
-    ConfigError if it does not return a compute."""
+    """Return a checking wrapper around the compute that `make` returns; `make` calls the function named `function` of
+    the other package's module. `kind` is the type of the compute, and `where` its place in the configuration. Raise
+    ConfigError if `make` does not return a compute."""
     part = external_part(kind)._replace(where=where)
     made = part.call(function, make)
     owed = ("name", "capabilities", *_METHODS)
@@ -53,8 +54,8 @@ def make_external_compute(kind: str, function: str, make: Callable[[], Any], whe
 
 
 class _Callback:
-    """A wrapper for a function of worldsize that the compute calls. It keeps the exception of the function, which is
-    not a failure of the compute."""
+    """A wrapper for a function of worldsize that another package's compute calls. It keeps the exception of the
+    function, which is not a failure of the compute."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self._function = function
@@ -89,8 +90,8 @@ class ExternalCompute:
         return frozenset(claimed)
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute that belongs to one of the compute's capabilities. A method is wrapped, so that its
-        failure is a WorldsizeError."""
+        """Return the attribute `name` of the other package's compute, which belongs to one of its capabilities. A
+        method is wrapped, so that its failure is a WorldsizeError."""
         found = getattr(self._compute, name)
         if not callable(found):
             return found
@@ -125,7 +126,8 @@ class ExternalCompute:
         return cast("list[Handle]", self._call("submit", (submissions,), are_handles, wanted))
 
     def _is_handle(self, handle: Mapping[str, Any], submission: Submission) -> bool:
-        """Return whether the handle can be stored in a file, and identifies its job when it is read from there."""
+        """Return whether the handle that the other package's compute returned for a submission can be stored in a JSON
+        file, and identifies its job when it is read from there."""
         try:
             kept = json.loads(json.dumps(dict(handle)))
             return bool(handle_of(RunPaths(submission.paths.root), kept)["type"] == self._part.name)

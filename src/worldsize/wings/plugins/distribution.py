@@ -21,8 +21,9 @@ _NEEDED = ("keys", "world_size", "arrange", "_fields", "_field_defaults")
 
 
 def load_external_kind(group: str, name: str) -> type[Distribution] | None:
-    """Return the class that a package registers under this name; None if no package does. In addition to the errors of
-    `Distribution`, its methods raise JobError. Raise JobError if the class is not a valid distribution."""
+    """Return the distribution class that a package registers as an entry point under `name`, with checks of its return
+    values; None if no package does. In addition to the errors of `Distribution`, its methods raise JobError. Raise
+    JobError if the class is not a valid distribution."""
     part = ExternalPart(group, name, "the distribution", JobError, "distribution.type")
     kind = part.load(_NEEDED)
     if kind is None:
@@ -38,7 +39,8 @@ def load_external_kind(group: str, name: str) -> type[Distribution] | None:
 
 
 def _with_checks(part: ExternalPart, kind: Any, keys: Mapping[str, Key]) -> type[Distribution]:
-    """Return a subclass of `kind` whose methods check the return values of the methods of `kind`."""
+    """Return a subclass of the distribution class `kind` whose methods check the return values of the methods of
+    `kind`. `keys` are the checked keys."""
 
     def world_size(self: Any, instances: int) -> Any:
         return part.call("world_size", lambda: kind.world_size(self, instances), _is_count, "a number of ranks")

@@ -61,7 +61,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def complete_words(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """Return the possible next words in the name of a verb that has a schema, for shell completion."""
+    """Return the possible next words in the name of a verb of `worldsize schema`, for shell completion."""
     from worldsize.wings.project.verb_schemas import described_verbs
 
     given = list(parsed_args.what or ())
@@ -77,7 +77,8 @@ def show_schema(options: argparse.Namespace) -> int:
 
 
 def _schema_of_verb(words: list[str]) -> dict[str, Any]:
-    """Return the schema of a verb's output. Raise UsageError if the words are no verb, or the verb prints no JSON."""
+    """Return the JSON schema of what the verb (such as `env list`) prints with `-o json`. Raise UsageError if the words
+    are no verb, or the verb prints no JSON."""
     from worldsize.cli.main import ALIASES
     from worldsize.wings.project.verb_schemas import described_verbs, verb_schema
 
@@ -138,8 +139,8 @@ def _collect_answers(directory: str, cluster: SlurmCluster | None, asking: bool)
 
 
 def _with_data_parallel(answers: InitAnswers, directory: str, asking: bool) -> InitAnswers:
-    """Return the answers with the decision about a script that each rank would train on its own. The user is asked only
-    if `asking`."""
+    """Return the answers of `worldsize init` with the decision whether a script that does not distribute itself, which
+    each rank would train on its own, is trained data-parallel. The user is asked only if `asking`."""
     script, checks = answers.script, find_provider("checks")
     if checks is None or script is None or script.distributed or answers.nodes * answers.processes == 1:
         return answers
@@ -160,8 +161,8 @@ def _findings(scripts: list[str], gpus: int, cluster: SlurmCluster | None) -> li
 
 
 def _ask(question: str, default: str, error: Callable[[str], str]) -> str:
-    """Prompt until `error` returns "" for the answer, and return the answer. Raise KeyboardInterrupt at the end of
-    input."""
+    """Prompt the user at the terminal until `error` returns "" for the answer, and return the answer; an empty line
+    means `default`. Raise KeyboardInterrupt at the end of input."""
     while True:
         show_question("{}{}: ".format(question, f" [{default}]" if default else ""))
         line = sys.stdin.readline()
@@ -199,7 +200,8 @@ def _check(text: str, path: str) -> None:
 
 
 def _write(directory: str, shown: str, name: str, text: str, force: bool) -> bool:
-    """Write a file. An existing file is overwritten only with `force`. Return whether it was written."""
+    """Write `text` to the file `name` in the project's directory, and report this. An existing file is overwritten only
+    with `force`. Return whether it was written."""
     place = os.path.normpath(os.path.join(shown, name))
     try:
         if force:

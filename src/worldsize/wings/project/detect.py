@@ -54,7 +54,8 @@ class SlurmCluster(NamedTuple):
 
 
 def find_scripts(directory: str) -> list[str]:
-    """Return the Python scripts in the directory and in its src/, with the most likely training script first."""
+    """Return the paths of the Python scripts in the directory and in its src/, relative to the directory, with the most
+    likely training script first. Tests and modules such as setup.py are left out."""
     found = [path for pattern in _SCRIPTS for path in sorted(glob(pattern, root_dir=directory))]
     named = [path for path in found if not _NO_SCRIPTS.fullmatch(os.path.basename(path))]
     paths = [path for path in named if os.path.isfile(os.path.join(directory, path))]
@@ -94,8 +95,8 @@ def _is_add_argument(call: ast.Call) -> bool:
 
 
 def _option(flag: str, call: ast.Call) -> ScriptOption | None:
-    """Return the option that a call of add_argument defines. None for a flag without a value, and for a default that is
-    not a plain number or text, or is empty."""
+    """Return the option that a call of argparse's add_argument in a script defines. None for a flag without a value,
+    and for a default that is not a plain number or text, or is empty."""
     if not re.fullmatch(r"--[A-Za-z_][A-Za-z0-9_-]*", flag) or _keyword(call, "action") or _keyword(call, "nargs"):
         return None
     required = _keyword(call, "required")
@@ -124,8 +125,8 @@ def _read(path: str) -> str:
 
 
 def find_slurm_cluster() -> SlurmCluster | None:
-    """Return the Slurm cluster of this machine, with the default partition first; None if there is no `sinfo`. The
-    cluster is empty if Slurm does not answer."""
+    """Return the partitions and the GPUs per node of the Slurm cluster of this machine, with the default partition
+    first; None if there is no `sinfo`. Both are empty if Slurm does not answer."""
     if shutil.which("sinfo") is None:
         return None
     from worldsize.compute.slurm.cluster import partitions

@@ -39,12 +39,13 @@ class Example(NamedTuple):
     commands: str
 
     def commands_in(self, directory: str) -> str:
-        """Return the commands for a copy in that directory."""
+        """Return the commands that run the example, for a copy of it in `directory`."""
         return self.commands.replace(f"examples/{self.name}", directory)
 
 
 def examples_directory() -> str:
-    """Return the directory of the examples. Raise ConfigError if this installation does not contain them."""
+    """Return the path of the directory of worldsize's examples. Raise ConfigError if this installation does not contain
+    them."""
     beside = (source_file("examples"), source_file("..", "..", "examples"))
     for directory in beside:
         if os.path.isfile(os.path.join(directory, INDEX)):
@@ -54,7 +55,7 @@ def examples_directory() -> str:
 
 
 def read_examples(directory: str) -> list[Example]:
-    """Return all examples, in the order of the index."""
+    """Return all of worldsize's examples in `directory`, in the order of the index, README.md."""
     with open(os.path.join(directory, INDEX), encoding="utf-8") as file:
         text = file.read()
     commands = dict(_COMMANDS.findall(text))
@@ -65,7 +66,8 @@ def read_examples(directory: str) -> list[Example]:
 
 
 def find_example(directory: str, name: str) -> Example:
-    """Return the example of that name. Raise NotFound, with the nearest name, if there is none."""
+    """Return worldsize's example of that name in `directory`. Raise NotFound, with the nearest name, if there is
+    none."""
     from worldsize.jobspec.reading.nearest import did_you_mean
 
     found = {example.name: example for example in read_examples(directory)}
@@ -75,9 +77,9 @@ def find_example(directory: str, name: str) -> Example:
 
 
 def files_of(directory: str, name: str) -> dict[str, bytes]:
-    """Return the content of an example's files, by their paths below the example, as they are in a copy. Code that its
-    job uses from a neighbouring example is included in the copy, and references to an environment of the checkout are
-    removed."""
+    """Return the content of the files of the example `name`, by their paths below the example, as they are in a copy.
+    Code that its job uses from a neighbouring example is included in the copy, and references to an environment of the
+    checkout are removed."""
     files = dict(_read_files(os.path.join(directory, name)))
     for path, data in list(files.items()):
         if not path.endswith((".yml", ".ipynb")):

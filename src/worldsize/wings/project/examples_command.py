@@ -46,8 +46,9 @@ def show_or_copy(options: argparse.Namespace) -> int:
 
 
 def _copy(directory: str, example: Example, options: argparse.Namespace) -> int:
-    """Write the files of the example. Without --force, write none and raise UsageError if one of them already exists.
-    Raise StorageError if a file cannot be written."""
+    """Write the files of the example to a directory, print the commands that run it, and return the exit code 0.
+    Without --force, write none and raise UsageError if one of the files already exists. Raise StorageError if a file
+    cannot be written."""
     shown = os.path.normpath(options.to or example.name)
     target, files = os.path.join(current_directory(), shown), files_of(directory, example.name)
     there = [path for path in files if os.path.lexists(os.path.join(target, path))]

@@ -34,7 +34,8 @@ class InitAnswers(NamedTuple):
 
 
 def job_text(name: str, answers: InitAnswers) -> str:
-    """Return the text of a job file that can run as it is."""
+    """Return the text of the job file that `worldsize init` writes, which can run as it is. `name` is the name of the
+    job."""
     script = answers.script
     inputs = _inputs(script, answers.values)
     kind = "pytorch" if script is None or script.distributed else "none"
@@ -87,22 +88,22 @@ def _command(script: TrainingScript | None, inputs: Mapping[str, InputValue]) ->
 
 
 def _reference(name: str, value: InputValue) -> str:
-    """Return the reference to an input in a command. If bash would not read the value as one plain word, it is a
-    reference to the input's variable, which has the exact value."""
+    """Return the reference to an input of the job in the job's command. If bash would not read the value as one plain
+    word, it is a reference to the input's variable, which has the exact value."""
     plain = shlex.quote(str(value)) == str(value)
     return f"${{{{inputs.{name}}}}}" if plain else f'"$WORLDSIZE_INPUT_{name.upper()}"'
 
 
 def _python() -> str:
-    """Return the name by which ranks find Python. The directory of the Python that runs worldsize comes first on their
-    PATH."""
+    """Return the name by which ranks find Python, "python" or "python3". The directory of the Python that runs
+    worldsize comes first on their PATH."""
     path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
     return "python" if shutil.which("python", path=path) else "python3"
 
 
 def config_text(cluster: SlurmCluster | None) -> str:
-    """Return the text of a valid configuration. The table of a Slurm cluster is active if there is a cluster, else it
-    is a comment."""
+    """Return the text of the configuration file worldsize.toml that `worldsize init` writes. The table of a Slurm
+    cluster is active if there is a cluster, else it is a comment."""
     mark = "" if cluster else "# "
     lines = [
         "# Where this project runs. `worldsize config show --origin` shows the values in force and their sources.",

@@ -19,7 +19,7 @@ _NAMES = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 
 
 def job_schema() -> dict[str, Any]:
-    """Return a schema (draft 2020-12) that every valid job file satisfies, except for the case of fixed words."""
+    """Return a JSON schema (draft 2020-12) that every valid job file satisfies, except for the case of fixed words."""
     schema = _mapping(JOB)
     return {
         "$schema": SCHEMA_ID,
@@ -37,7 +37,8 @@ def job_schema() -> dict[str, Any]:
 
 
 def _mapping(keys: Keys) -> dict[str, Any]:
-    """Return the schema of a mapping, in which a key without a value counts as absent."""
+    """Return the JSON schema of a mapping with these keys of a job file. A key without a value counts as absent, and
+    other keys are not allowed."""
     properties = {
         name: {"description": key.doc, "anyOf": [_value(key), {"type": "null"}]} for name, key in keys.items()
     }
@@ -85,8 +86,8 @@ def _number(kind: str, key: Key) -> dict[str, Any]:
 
 
 def _distribution(name: str) -> dict[str, Any]:
-    """Return the schema of one kind of distribution. It allows its type, in upper or lower case, its keys, and all
-    other keys, because Azure's own samples contain some."""
+    """Return the JSON schema of the kind of distribution `name` in a job file. It allows its type, in upper or lower
+    case, its keys, and all other keys, because Azure's own samples contain some."""
     schema = _mapping(DISTRIBUTIONS[name].keys())
     letters = "".join(f"[{letter.upper()}{letter}]" for letter in name)
     schema["properties"]["type"] = {"type": "string", "pattern": f"^{letters}$", "description": "The kind."}

@@ -54,8 +54,9 @@ class ContainerRuntime(NamedTuple):
 
 
 def find_runtime(settings: ComputeSettings, environ: Mapping[str, str]) -> ContainerRuntime | None:
-    """Find the container runtime of a compute: the configured one, or the one found on this machine, which is its login
-    node. None if there is none. An srun that cannot be called counts as one without Pyxis."""
+    """Find the container runtime of a compute: the one that `settings` names, else Apptainer, Singularity or (on Slurm)
+    Pyxis, if it is found on this machine, which is the compute's login node. None if there is none. An srun that cannot
+    be called counts as one without Pyxis."""
     from shutil import which
 
     asked = settings.container
@@ -79,8 +80,9 @@ def find_runtime(settings: ComputeSettings, environ: Mapping[str, str]) -> Conta
 def wrap_in_container(
     plan: Plan, job: Job, image: str, request: SubmissionRequest, facts: ComputeFacts, paths: RunPaths
 ) -> tuple[Plan, tuple[str, ...]]:
-    """Return `plan` with its ranks in the image, and the words that precede each rank's command. The words are empty
-    for Pyxis. If the compute has no containers, the plan is unchanged and the words are empty."""
+    """Return `plan` with its ranks in the container image `image`, and the words that precede each rank's command. The
+    words are empty for Pyxis, whose options are part of the plan. If the compute has no containers, the plan is
+    unchanged and the words are empty."""
     settings = request.config.computes[plan.compute]
     runtime = find_runtime(settings, request.environ)
     if runtime is None or runtime.kind == NONE:
@@ -99,13 +101,14 @@ def wrap_in_container(
 
 
 def _without_host_variables(plan: Plan) -> Plan:
-    """Return `plan` with HOST_VARIABLES unset in its ranks: they name files that only the host has."""
+    """Return `plan` with HOST_VARIABLES unset in its ranks: these variables name files that exist only on the host, not
+    in the container image."""
     return plan._replace(activated={**plan.activated, **dict.fromkeys(HOST_VARIABLES)})
 
 
 def _binds(plan: Plan, job: Job, request: SubmissionRequest, paths: RunPaths) -> list[str]:
-    """Return the directories that ranks must see: the run directory (for an element, that of its array), the inputs and
-    outputs, and the staged data."""
+    """Return the directories that ranks in a container must see: the run directory (for an element of an array, that of
+    the array), the node's local directory if there is one, the job's inputs and outputs, and the staged data."""
     from worldsize.jobspec.paths import is_remote, output_path
 
     place = array_of(paths)
@@ -122,7 +125,8 @@ def _binds(plan: Plan, job: Job, request: SubmissionRequest, paths: RunPaths) ->
 
 
 def check_image(plan: Plan, job: Job, image: str, request: SubmissionRequest) -> list[CheckResult]:
-    """Check whether the ranks can run in the image. Return the problem or notice, if there is one."""
+    """Check whether the job's ranks can run in the container image `image` on the plan's compute. Return a list with
+    the problem or notice as a CheckResult; an empty list if there is none."""
     runtime = find_runtime(request.config.computes[plan.compute], request.environ)
     found = _find_obstacle(plan, job, image, runtime, request.origins.of("environment.image"))
     return [found] if found else []
@@ -154,8 +158,9 @@ def _find_obstacle(plan: Plan, job: Job, image: str, runtime: ContainerRuntime |
 
 
 def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
-    """Fetch the request's image if this machine can, since nodes often cannot. Return the request with the image's
-    path. Raise UsageError if it cannot be fetched."""
+    """Fetch the container image of the planned job `dry`, if a program on this machine can, since nodes often cannot.
+    Return the request with the path of the fetched image; unchanged if there is nothing to fetch. Raise UsageError if
+    the image cannot be fetched."""
     from shutil import which
 
     image = dry.environment.image if dry.environment else None
@@ -177,24 +182,27 @@ def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> Su
 
 
 def _fetch_environ(request: SubmissionRequest, dry: PlannedJob) -> dict[str, str]:
-    """Return the environment variables for the program that fetches an image. Of the variables that `secrets:` names,
-    only the program's own logins are included."""
+    """Return the environment variables for the program that fetches a container image. Of the variables that the job's
+    `secrets:` names, only the program's own logins are included (APPTAINER_…, SINGULARITY_…, ENROOT_…)."""
     hidden = [name for name in dry.job.secrets if not name.startswith(_LOGINS)]
     return without_variables(request.environ, withheld_variables(hidden, request.environ))
 
 
 def is_file(image: str) -> bool:
-    """Return whether an image is given as a path: a file, or an unpacked directory."""
+    """Return whether the container image `image` is given as a path, of a file or an unpacked directory, and not as an
+    address in a registry."""
     return image.endswith(_FILE_ENDINGS) or image.startswith(("/", "./", "../", "~"))
 
 
 def apptainer_address(image: str) -> str:
-    """Return an image's address in the form for apptainer. A bare name is an image of Docker's registry."""
+    """Return the address of a container image in the form for apptainer. A bare name is an image of Docker's registry,
+    and gets the prefix "docker://"."""
     return image if is_file(image) or _SCHEME.match(image) else "docker://" + image
 
 
 def enroot_address(image: str) -> str:
-    """Return an image's address in the form for enroot: with a # between registry and name."""
+    """Return the address of a container image in the form for enroot: with a # between registry and name. A path is
+    returned unchanged."""
     if is_file(image):
         return image
     name = image.removeprefix("docker://")
@@ -205,7 +213,7 @@ def enroot_address(image: str) -> str:
 
 
 def has_password(image: str) -> bool:
-    """Return whether an image's address contains a user name and a password."""
+    """Return whether the address of a container image contains a user name and a password."""
     login, at, _ = image.removeprefix("docker://").partition("/")[0].rpartition("@")
     return bool(at) and ":" in login
 
@@ -213,8 +221,9 @@ def has_password(image: str) -> bool:
 def apptainer_command(
     program: str, image: str, binds: Sequence[str], gpus: bool, options: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the words that precede a rank's command, so that it runs in the image. `binds` are mounted at their own
-    paths. The working directory, the environment variables, signals and the exit code are the same as outside."""
+    """Return the `apptainer exec` words that precede a rank's command, so that it runs in `image`. `binds` are
+    directories that are mounted at their own paths; `gpus` adds `--nv`; `options` are further options. The working
+    directory, the environment variables, signals and the exit code are the same as outside."""
     words = [program, "exec", *(["--nv"] if gpus else [])]
     for bind in _outermost_directories(binds):
         words += ["--bind", bind.replace(":", "\\:") if ":" in bind else bind]
@@ -222,13 +231,14 @@ def apptainer_command(
 
 
 def pyxis_options(image: str, binds: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
-    """Return the options of the srun that starts the agents in the image, with `binds` mounted at their own paths."""
+    """Return the options of the srun that starts the agents in the container image `image` with Pyxis, with the
+    directories `binds` mounted at their own paths, and then `options`."""
     mounts = ",".join(f"{bind}:{bind}" for bind in _outermost_directories(binds))
     return ("--container-image=" + image, "--container-mounts=" + mounts, "--no-container-mount-home", *options)
 
 
 def _outermost_directories(binds: Sequence[str]) -> list[str]:
-    """Return the directories that are not below another one of them."""
+    """Return the directories of `binds`, sorted and without those that are below another one of them."""
     found: list[str] = []
     for bind in sorted(set(binds)):
         if not any(bind == other or bind.startswith(other.rstrip("/") + "/") for other in found):
@@ -237,8 +247,9 @@ def _outermost_directories(binds: Sequence[str]) -> list[str]:
 
 
 def pull_image(image: str, runtime: str, program: str, store: ContentStore, environ: Mapping[str, str]) -> str:
-    """Fetch the image as one file that the nodes see, unless the store already has it. Return its path. Raise
-    UsageError, with the runtime's message, if it cannot be fetched."""
+    """Fetch the container image `image` as one file that the nodes see, with `program` (apptainer or enroot), unless
+    `store` already has it. Return the file's path. Raise UsageError, with the program's message, if it cannot be
+    fetched."""
     name = enroot_address(image) if runtime == PYXIS else apptainer_address(image)
     key = hashlib.sha256(name.encode()).hexdigest()[:32]
     path = os.path.join(store.directory, "images", key)

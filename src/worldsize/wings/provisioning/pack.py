@@ -44,9 +44,9 @@ _CHUNK = 1 << 20
 def pack(
     found: ExistingEnvironment, target: str, tick: Callable[[int, int], None] = lambda *_: None
 ) -> EnvironmentPack:
-    """Pack the environment into the file `target`, which is written completely or not at all. Raise UsageError if it
-    cannot be packed, StorageError if the file cannot be written. `tick` is called with the bytes that are packed so far
-    and the total."""
+    """Pack the environment `found` into the file `target`, which is written completely or not at all. Return the
+    EnvironmentPack that describes the file. Raise UsageError if the environment cannot be packed, StorageError if the
+    file cannot be written. `tick` is called with the bytes that are packed so far and the total."""
     base = base_installation(found)
     places = {found.prefix: "", **({base: BASE} if base else {})}
     entries = [*entries_below(found.prefix, "", EXCLUDED_NAMES if found.kind == "conda" else frozenset())]
@@ -93,7 +93,8 @@ def _description(
 def _tar(
     description: bytes, entries: Sequence[PackEntry], places: Mapping[str, str], tick: Callable[[int], None]
 ) -> Iterator[bytes]:
-    """Yield the parts of a tar file that contains the description and the entries."""
+    """Yield the parts of a tar file that contains `description` as its first member, and then `entries`. `places` maps
+    prefixes to their directories in the archive. `tick` is called with the bytes packed so far."""
     info = tarfile.TarInfo(DESCRIPTION)
     info.size = len(description)
     yield info.tobuf(tarfile.GNU_FORMAT)
@@ -115,8 +116,8 @@ def _tar(
 
 
 def _member(entry: PackEntry, known: dict[tuple[int, int], str], places: Mapping[str, str]) -> tarfile.TarInfo:
-    """Return the tar header of an entry. `known` maps files to the names of the members that contain them: another name
-    of such a file becomes a hard link. A new file is added to it."""
+    """Return the tar header of a pack's entry. `known` maps files (device and inode) to the names of the members that
+    contain them: another name of such a file becomes a hard link. A new file is added to `known`."""
     info = tarfile.TarInfo(entry.name)
     used = entry.name == PREFIX_DESCRIPTION  # its modification time records when the environment was last used
     info.mtime = 0 if used else int(entry.status.st_mtime)
@@ -145,8 +146,9 @@ def _content(file: IO[bytes], size: int) -> Iterator[bytes]:
 
 
 def _link_target(entry: PackEntry, link: str, places: Mapping[str, str]) -> str:
-    """Return the target of a symbolic link. It is relative if it leads into the environment, or into the Python
-    installation that is packed with it."""
+    """Return the target of the symbolic link `entry` for the archive; `link` is its present target. The result is
+    relative if the link leads into the environment, or into the Python installation that is packed with it (`places`);
+    otherwise it is `link`."""
     target = os.path.normpath(os.path.join(os.path.dirname(entry.path), link))
     for old, new in places.items():
         if target == old or target.startswith(old + os.sep):
@@ -156,7 +158,8 @@ def _link_target(entry: PackEntry, link: str, places: Mapping[str, str]) -> str:
 
 
 def _write(path: str, archive: Iterable[bytes], pool: ThreadPoolExecutor) -> tuple[str, int]:
-    """Write the archive, cut into gzip members that several threads compress. Return the file's SHA-256 and size."""
+    """Write the tar file `archive`, given in parts, to the new file `path`, cut into gzip members that the threads of
+    `pool` compress. Return the written file's SHA-256 and size in bytes."""
     make_directories(os.path.dirname(os.path.abspath(path)))
     digest = hashlib.sha256()
     with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

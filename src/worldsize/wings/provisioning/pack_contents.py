@@ -30,8 +30,8 @@ class PackEntry(NamedTuple):
 
 
 def base_installation(found: ExistingEnvironment) -> str | None:
-    """Return the prefix of the installation to which a virtual environment's Python belongs; None if that is the
-    system's own, or the environment is no virtual environment."""
+    """Return the prefix of the Python installation on which the virtual environment `found` is based; None if that is
+    the system's own, or `found` is no virtual environment."""
     if found.kind != "venv":
         return None
     python = os.path.realpath(found.python)
@@ -63,8 +63,8 @@ def entries_below(root: str, name: str, left_out: frozenset[str]) -> Iterator[Pa
 
 
 def base_entries(base: str) -> Iterator[PackEntry]:
-    """Yield the entries of a Python installation that it needs to run: its programs, its standard library, its shared
-    library."""
+    """Yield a PackEntry for each file and directory of the Python installation `base` that a virtual environment needs
+    to run: its programs, its standard library, its shared library."""
     yield PackEntry(BASE, base, os.stat(base))
     for part in ("bin", "lib"):
         top = os.path.join(base, part)
@@ -79,8 +79,8 @@ def base_entries(base: str) -> Iterator[PackEntry]:
 
 
 def find_prefix_file(entry: PackEntry, prefixes: Iterable[str]) -> PrefixFile | None:
-    """Return the entry as a file that contains one of the `prefixes`; None if it contains none. Bytecode is ignored: it
-    names its source file only for tracebacks."""
+    """Return a PrefixFile for the pack's entry if the entry is a regular file that contains one of the paths
+    `prefixes`; None if it contains none. Bytecode is ignored: it names its source file only for tracebacks."""
     if entry.link is not None or not stat.S_ISREG(entry.status.st_mode) or entry.name.endswith(".pyc"):
         return None
     with open(entry.path, "rb") as file:
@@ -92,8 +92,8 @@ def find_prefix_file(entry: PackEntry, prefixes: Iterable[str]) -> PrefixFile | 
 
 
 def with_conda_padding(found: ExistingEnvironment, holders: Sequence[PrefixFile]) -> list[PrefixFile]:
-    """Return `holders` with the room that conda left in the binary files that it installed. Conda packages are built in
-    a directory with a long name."""
+    """Return `holders`, the files that contain the environment's path, with the room for a longer path that conda left
+    in its binary files. Conda packages are built in a directory with a long name. Without conda they are unchanged."""
     if found.kind != "conda":
         return list(holders)
     rooms = _conda_padding(found.prefix)
@@ -101,8 +101,9 @@ def with_conda_padding(found: ExistingEnvironment, holders: Sequence[PrefixFile]
 
 
 def _conda_padding(prefix: str) -> dict[str, int]:
-    """Return the room in files of conda's packages, in bytes by path. Records that cannot be parsed are skipped: a file
-    without a known room keeps the old path if the new one is longer."""
+    """Return the room for a longer path in the binary files of conda's packages: a mapping of the file's path to bytes.
+    Records in `conda-meta` that cannot be parsed are skipped: a file without a known room keeps the old path if the new
+    one is longer."""
     rooms = {}
     directory = os.path.join(prefix, "conda-meta")
     for name in sorted(os.listdir(directory)):
@@ -120,7 +121,8 @@ def _conda_padding(prefix: str) -> dict[str, int]:
 
 
 def portability_notices(found: ExistingEnvironment, base: str | None) -> Iterator[str]:
-    """Yield notices about what the nodes must have in addition, because it is not in the packed file."""
+    """Yield notices, as text, about what nodes must have in addition to the packed file: the system's Python if `base`
+    is None, and packages that are installed in editable mode from another directory."""
     if found.kind == "venv" and base is None:
         yield f"its Python is the system's ({os.path.realpath(found.python)}): the nodes must have it too"
     for name, where in _editable_installs(found.prefix):

@@ -36,8 +36,8 @@ from worldsize.wings.provisioning.pack import SUFFIX, pack
 
 
 def packed_environment(spec: EnvironmentSpec, path: str) -> Environment:
-    """Return the environment in the packed file `path`. Raise NotFound if there is no such file, UsageError if it is no
-    packed environment or `spec` needs a build."""
+    """Return the Environment for the packed environment file `path`. Raise NotFound if there is no such file,
+    UsageError if it is no packed environment or `spec` needs a build."""
     if spec.needs_build:
         raise UsageError("nothing can be installed into a packed environment", path, "name its prefix instead")
     return Environment(spec, environment_of_pack(path), notices=image_notices(spec), archive=path)
@@ -51,7 +51,9 @@ def with_packed_environment(
     settings: ComputeSettings,
     facts: ComputeFacts,
 ) -> tuple[Plan, list[CheckResult]]:
-    """Return `plan` with the environment unpacked on each node, and the reasons why that is not possible."""
+    """Return `plan`, changed so that each node unpacks the environment on its own disk, and an empty list. If the job
+    cannot use an unpacked environment, return the unchanged plan and a list with the error as a CheckResult. `packed`
+    is None if the environment is not packed yet."""
     why = _find_obstacle(job, environment)
     if why is not None:
         return plan, [why]
@@ -75,8 +77,8 @@ def _find_obstacle(job: Job, environment: Environment) -> CheckResult | None:
 
 
 def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
-    """Pack the request's environment if the nodes unpack it. Return the request with the pack. Raise UsageError,
-    StorageError."""
+    """Pack the environment of the planned job `dry` into a file, or describe its packed file, if the nodes unpack it.
+    Return the request with the EnvironmentPack; unchanged if nodes unpack none. Raise UsageError, StorageError."""
     environment, local = dry.environment, dry.plan.local
     if environment is None or local is None or local.archive is None:
         return request
@@ -102,8 +104,9 @@ def _make_pack(
 
 
 def environment_of_pack(path: str) -> ExistingEnvironment:
-    """Describe a packed environment as an existing one whose path is ENVIRONMENT_MARK until it is unpacked. Raise
-    NotFound if there is no such file, UsageError if it is no packed environment."""
+    """Return an ExistingEnvironment that describes the packed environment file `path`. Its prefix is ENVIRONMENT_MARK,
+    since the real path is known only when a node unpacks it. Raise NotFound if there is no such file, UsageError if it
+    is no packed environment."""
     try:
         with open(open_regular_file(path), "rb") as file:
             value = description_of(file.read)
@@ -119,8 +122,8 @@ def environment_of_pack(path: str) -> ExistingEnvironment:
 
 
 def describe_pack(path: str) -> EnvironmentPack:
-    """Return a packed environment's digest and size. The file itself is read only if its note is missing or outdated.
-    Raise OSError."""
+    """Return an EnvironmentPack with the digest and size of the packed environment file `path`. The file itself is read
+    only if its note is missing or outdated; a new note is then written. Raise OSError."""
     status = os.stat(path)
     note = _read_note(path)
     if (note.get("size"), note.get("mtime_ns")) == (status.st_size, status.st_mtime_ns) and is_sha256(
@@ -133,8 +136,8 @@ def describe_pack(path: str) -> EnvironmentPack:
 
 
 def pack_once(found: ExistingEnvironment, path: str, news: TransferProgress) -> EnvironmentPack:
-    """Pack the environment as the file `path`, unless that exists. Only one process packs; others wait for it. Raise
-    UsageError, StorageError."""
+    """Pack the environment `found` as the file `path`, unless that exists, and return its EnvironmentPack. Only one
+    process packs; others wait for it. `news` receives the progress and notices. Raise UsageError, StorageError."""
     if os.path.exists(path):
         return describe_pack(path)
     what = f"packing {os.path.basename(found.prefix)}"
@@ -177,8 +180,8 @@ def _statuses(directory: str) -> Iterator[bytes]:
 
 
 def _read_note(path: str) -> dict[str, Any]:
-    """Read a pack's note. Return an empty mapping if it is missing, or if another user could have written it: the note
-    decides what nodes unpack and execute."""
+    """Read the note next to the packed environment file `path`, and return its values by name. Return an empty mapping
+    if the note is missing, or if another user could have written it: the note decides what nodes unpack and execute."""
     note = path + ".json"
     try:
         if not is_ours(os.lstat(note)) or danger_of_file(note, os.stat(note)):

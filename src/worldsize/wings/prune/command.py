@@ -101,8 +101,8 @@ class _KeptRuns:
 
 
 def _written(paths: RunPaths) -> tuple[int, int]:
-    """Return the number of files that a run, or the elements of an array, have written, and their total size in
-    bytes."""
+    """Return the number of output files that a run, or the elements of an array of runs, have written, and their total
+    size in bytes."""
     files = size = 0
     for root in [paths.root, *_element_roots(paths)]:
         for file in output_files(RunPaths(root)):
@@ -119,8 +119,9 @@ def _element_roots(paths: RunPaths) -> list[str]:
 
 
 def _remove(text: str, options: argparse.Namespace) -> tuple[str, int]:
-    """Remove the named run. Return its id and the bytes that this frees. Raise UsageError if the run has not ended, is
-    not this user's own, is an element of an array, or has written files and `--with-outputs` is missing."""
+    """Remove the run that `text` names; with `--dry-run` remove nothing. Return its id and the bytes that this frees.
+    Raise UsageError if the run has not ended, is not this user's own, is an element of an array, or has written files
+    and `--with-outputs` is missing."""
     from worldsize.service.ownership import danger_of_run
     from worldsize.trust.directories import refuse_foreign
     from worldsize.wings.prune.removal import remove
@@ -149,8 +150,8 @@ def _remove(text: str, options: argparse.Namespace) -> tuple[str, int]:
 
 
 def _may_go_on(run: Run) -> bool:
-    """Return whether the compute still has a run whose own files do not show its state. False if no file contains the
-    run's identifier on the compute."""
+    """Query the compute of a run whose own files do not show its state, and return whether the run still exists there.
+    False if no file contains the run's identifier on the compute."""
     try:
         handle = run.native()
     except DamagedRun:

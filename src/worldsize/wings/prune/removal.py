@@ -36,12 +36,13 @@ def prune(
     dry_run: bool = False,
     is_kept: Callable[[RunPaths], bool] = lambda _: False,
 ) -> list[tuple[str, int]]:
-    """Remove finished runs. Return (id, bytes that its removal frees) for each, newest first.
+    """Remove finished runs below `home` that the options select. Return (id, bytes that its removal frees) for each,
+    newest first. With `dry_run` nothing is removed.
 
     older_than  seconds since the end
     keep        the number of newest runs that stay, in any state
     states      final states; None: all of them
-    is_kept     called last, with each run that is about to be removed
+    is_kept     called last, with each run that is about to be removed; true keeps the run
 
     A run without a readable result is never removed; `remove` removes any run. A run that is being removed disappears
     from the runs at once, and the next removal completes an interrupted one. Raise StorageError if a run cannot be
@@ -68,7 +69,8 @@ def prune(
 
 
 def _has_valid_result(paths: RunPaths) -> bool:
-    """Return whether a run has a completely valid result, which all readers accept as its end."""
+    """Return whether a run's result file exists and is completely valid, so that all readers accept it as the run's
+    end."""
     try:
         return read_record(paths.result, status_of) is not None
     except (OSError, DamagedRun):
@@ -76,8 +78,8 @@ def _has_valid_result(paths: RunPaths) -> bool:
 
 
 def remove(home: str, paths: RunPaths, dry_run: bool = False) -> int:
-    """Remove a run, or an array, in any state. Return the bytes that this frees. Raise StorageError if it cannot be
-    removed."""
+    """Remove the directory of a run, or of an array of runs, in any state, and its entry below `home`; with `dry_run`
+    only measure it. Return the bytes that the removal frees. Raise StorageError if it cannot be removed."""
     try:
         size = _measure(paths.root)
         if not dry_run:
@@ -94,7 +96,8 @@ def _is_selected(summary: Summary, now: float, older_than: float | None, states:
 
 
 def _measure(root: str) -> int:
-    """Return the bytes of the files with at most two hard links: that of this run, and that of the stored code."""
+    """Return the total size in bytes of the files below the run directory `root` that have at most two hard links: that
+    of the run, and that of the stored code."""
     total = 0
     for directory, _, names in os.walk(root):
         for name in names:
@@ -105,7 +108,8 @@ def _measure(root: str) -> int:
 
 
 def _remove_run(link: str, root: str) -> None:
-    """Remove a run. Raise StorageError if another user has created its directory, or could have."""
+    """Remove the run directory `root`, and `link`, its entry in the home's list of runs, if that is another path. Raise
+    StorageError if another user has created the directory, or could have."""
     require_shared_directory(os.path.dirname(root))
     danger = foreign_danger(root)
     if danger:
@@ -118,9 +122,9 @@ def _remove_run(link: str, root: str) -> None:
 
 
 def _finish_interrupted(directory: str) -> None:
-    """Complete interrupted removals of this user's runs. Other users' removals in the same runs_dir are left to them.
-    Nothing is removed where other users could have renamed another directory to such a name: they can move any
-    directory that they can write to, and a run is never writable for them."""
+    """Complete interrupted removals of this user's runs in the runs directory `directory`. Other users' removals in the
+    same runs_dir are left to them. Nothing is removed where other users could have renamed another directory to such a
+    name: they can move any directory that they can write to, and a run is never writable for them."""
     try:
         require_shared_directory(directory)
         with os.scandir(directory) as iterator:
@@ -138,7 +142,8 @@ def _finish_interrupted(directory: str) -> None:
 
 
 def _sweep_objects(path: str, now: float) -> None:
-    """Remove objects that no run links. A snapshot that is taken meanwhile and misses one stores it again.
+    """Remove the files of the store of code at `path` that no run links any more, and stale temporary files. A snapshot
+    that is taken meanwhile and misses an object stores it again.
 
     All operations are relative to the directory that was opened: renaming it, or putting a link in its place, has no
     effect.
@@ -159,7 +164,9 @@ def _sweep_objects(path: str, now: float) -> None:
 
 
 def _sweep_file(folder: int, name: str, now: float, stored: bool) -> None:
-    """Remove a file that is no longer used. A file that cannot be removed is swept the next time."""
+    """Remove the file `name` in the open directory `folder` of the store of code if it is no longer used: this user's
+    stored object (`stored`) without another link, or an old index or temporary file. A file that cannot be removed is
+    swept the next time."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:

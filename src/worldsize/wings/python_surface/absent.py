@@ -54,5 +54,6 @@ class AzureDataLakeGen2Datastore(AbsentEntity):
 
 
 def refuse_absent(name: str, instead: str) -> NoReturn:
-    """Raise UsageError: `name` does not exist, and `instead` describes the alternative."""
+    """Raise UsageError, which states that worldsize has no `name`, with `instead`, a description of the alternative, as
+    the hint."""
     raise UsageError(f"worldsize has no {name}", None, instead)

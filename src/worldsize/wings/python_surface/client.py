@@ -28,8 +28,8 @@ JobLike = Job | CommandJob | str | os.PathLike[str]
 
 
 def load_job(path: str | os.PathLike[str]) -> Job:
-    """Return the job in a file. Its warnings become Python warnings. Raise JobError, with file and line, if it is not
-    valid."""
+    """Read the job file at `path` and return its Job. The file's warnings become Python warnings. Raise JobError, with
+    file and line, if the job is not valid."""
     loaded = read_job_file(os.fspath(path))
     _warn(loaded.warnings)
     return loaded.job
@@ -83,7 +83,7 @@ def submit(
     after: RunLike | Iterable[RunLike] = (),
     environ: Mapping[str, str] | None = None,
 ) -> Run | RunArray:
-    """Start a job, given by `command()`, `load_job()` or the path of a job file. Return its run, which does not depend
+    """Start a job, given by `command()`, `load_job()` or the path of a job file. Return its Run, which does not depend
     on this process.
 
     `compute` replaces the job's compute. `world` is "NxM": nodes × processes per node. `matrix` (inputs to lists of
@@ -111,8 +111,9 @@ def submit(
 
 
 def open_run(run: str | None = None, *, environ: Mapping[str, str] | None = None) -> Run:
-    """Return the run with that id, unique beginning of an id, name or directory; without one, the latest run that was
-    started from the current directory. Raise NotFound if there is none, UsageError if it is an array of runs."""
+    """Return the Run that `run` names: by its id, a unique beginning of its id, its name or its directory. If `run` is
+    None, return the latest run that was started from the current directory. Raise NotFound if there is none, UsageError
+    if it is an array of runs."""
     found = _find(run, os.environ if environ is None else environ)
     if not isinstance(found, Run):
         raise UsageError(f"{found.id} is an array of runs", None, "open_array() opens it")
@@ -120,7 +121,8 @@ def open_run(run: str | None = None, *, environ: Mapping[str, str] | None = None
 
 
 def open_array(run: str | None = None, *, environ: Mapping[str, str] | None = None) -> RunArray:
-    """Return an array of runs, found as by `open_run`. Raise NotFound if there is none, UsageError if it is a single
+    """Return the RunArray that `run` names: by id, unique beginning of an id, name or directory; if `run` is None, the
+    latest that was started from the current directory. Raise NotFound if there is none, UsageError if it is a single
     run."""
     found = _find(run, os.environ if environ is None else environ)
     if isinstance(found, Run):
@@ -153,7 +155,8 @@ def _with_array_options(
 
 
 def _with_values(job: Job, matrix: Mapping[str, Iterable[Any]]) -> Job:
-    """Return `job` with these inputs varied. `matrix` maps each input's name to an iterable of literals."""
+    """Return `job` with the inputs in `matrix` varied, so that it starts several runs. `matrix` maps each input's name
+    to an iterable of literals. Raise JobError if it is not valid."""
     from worldsize.jobspec.keys.key import Key
     from worldsize.jobspec.reading.matrix import check_array, read_matrix
     from worldsize.jobspec.reading.problems import Problems

@@ -136,15 +136,17 @@ class CommandJob:
             object.__setattr__(self, name, dict(value) if name in _DICTS and isinstance(value, dict) else value)
 
     def set_resources(self, **keys: Any) -> None:
-        """Set those keys of `resources` that are not None; the others are unchanged."""
+        """Set those keys of the job's section `resources` whose values in `keys` are not None; the other keys of the
+        section are unchanged."""
         self._set_keys("resources", keys)
 
     def set_limits(self, *, timeout: float) -> None:
-        """Set the timeout of the job, in seconds."""
+        """Set the timeout of the job (`limits.timeout`), in seconds."""
         self._set_keys("limits", {"timeout": timeout})
 
     def set_queue_settings(self, *, job_tier: str | None = None, priority: str | None = None) -> None:
-        """Set those keys of `queue_settings` that are not None; the others are unchanged."""
+        """Set `job_tier` and `priority` of the job's section `queue_settings`, if they are not None; a key that is None
+        is unchanged."""
         self._set_keys("queue_settings", {"job_tier": job_tier, "priority": priority})
 
     def _set_keys(self, section: str, keys: Mapping[str, Any]) -> None:
@@ -153,14 +155,15 @@ class CommandJob:
                 setattr(self, section, _with_key(section, getattr(self, section), name, value))
 
     def __repr__(self) -> str:
-        """Return one line, without values that may contain secrets."""
+        """Return one line with the job's command, name and number of nodes, without values that may contain secrets."""
         name = self.display_name or self.name
         given = [("command", self.command), ("name", name), ("instance_count", self.instance_count)]
         texts = [f"{key}={short_text(value)}" for key, value in given if value is not None]
         return f"command({', '.join(texts)})"
 
     def build(self) -> tuple[Job, list[str]]:
-        """Return the job and its warnings. Relative paths are relative to the current directory.
+        """Return the Job that the attributes describe, and its warnings as a list of texts. Relative paths are relative
+        to the current directory.
 
         Raise JobError, which names every problem by its key, if the job is not valid.
         """
@@ -189,8 +192,8 @@ Command = CommandJob
 
 
 def _with_key(section: str, value: Any, name: str, item: Any) -> Any:
-    """Return the section `value` with the key `name` set to `item`. A dict stays a dict; anything else becomes an
-    object whose attributes may be changed."""
+    """Return `value`, the section of a job named `section`, with the key `name` set to `item`. A dict stays a dict;
+    anything else becomes an object of the section's class, whose attributes may be changed."""
     given = {**_as_dict(value), name: item}
     if isinstance(value, dict):
         return given
@@ -208,8 +211,8 @@ def _as_dict(section: Any) -> dict[str, Any]:
 
 
 def _input(value: Any) -> Any:
-    """Convert a data asset to the Input that it represents, by its path or by its name on the service. Return any other
-    value unchanged."""
+    """Return the Input that a data asset (`Data`) of a job's inputs represents, by its path or by its name on the
+    service. Return any other value unchanged."""
     if not isinstance(value, Data):
         return value
     path = value.path
@@ -287,7 +290,7 @@ def command(
     at_once: int | None = None,
     **unknown: NoReturn,
 ) -> CommandJob:
-    """Return a job that executes `command` on every rank; pass it to `submit()`.
+    """Return a CommandJob that executes the shell command `command` on every rank; pass it to `submit()`.
 
     The keywords are those of azure.ai.ml's `command`, then the other keys of a job file; None leaves one unset. `code`
     and local paths are relative to the directory from which the job is submitted. Raise JobError if a keyword does not

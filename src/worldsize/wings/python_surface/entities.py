@@ -17,7 +17,8 @@ class Section:
     """A section of a job. `_asdict()` returns the keys that have a value, in the form that the job's reader accepts."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        """Set the attributes from the `locals()` of a constructor, whose `more` contains further keys."""
+        """Set the section's attributes from `values`, the `locals()` of a subclass's constructor, whose `more` contains
+        further keys."""
         for name, value in {**values, **values.get("more", {})}.items():
             if name not in _OWN:
                 setattr(self, name, value)

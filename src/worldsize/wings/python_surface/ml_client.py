@@ -58,7 +58,8 @@ class MLClient:
 
     @classmethod
     def from_config(cls, credential: Any = None, **_: Any) -> MLClient:
-        """Return a client. No file is read."""
+        """Return a new MLClient. The arguments of Azure's method are accepted and ignored, and no configuration file is
+        read."""
         return cls(credential)
 
     def create_or_update(
@@ -72,7 +73,8 @@ class MLClient:
         display_name: str | None = None,
         skip_validation: bool = False,
     ) -> Run | RunArray:
-        """Submit a job, as `jobs.create_or_update`."""
+        """Submit `job` with the given keys replaced, and return its Run or RunArray, as `jobs.create_or_update`
+        does."""
         return self.jobs.create_or_update(
             job,
             description=description,
@@ -101,8 +103,9 @@ class JobOperations:
         display_name: str | None = None,
         skip_validation: bool = False,
     ) -> Run | RunArray:
-        """Submit a job, as `submit()`; return its run at once. Keywords replace the keys of the job. The job is always
-        checked before anything is created; `skip_validation` has no effect.
+        """Submit `job`, as `submit()` does, and return its Run or RunArray at once. The keywords that are not None
+        replace the keys of the job. The job is always checked before anything is created; `skip_validation` has no
+        effect.
 
         Raise the errors of `submit()`; UsageError if `job` is not a job.
         """
@@ -121,8 +124,8 @@ class JobOperations:
 
 
 def _with_keys(job: Job, changes: Mapping[str, Any]) -> Job:
-    """Return the job with these keys, which are read as those of `command()`. Raise JobError if a value is not valid
-    for its key."""
+    """Return `job` with the keys in `changes` replaced; their values are read as those of `command()`. Raise JobError
+    if a value is not valid for its key."""
     from worldsize.jobspec.keys.job import JOB
     from worldsize.jobspec.paths import current_directory
     from worldsize.jobspec.reading.problems import Problems

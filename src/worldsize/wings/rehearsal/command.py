@@ -16,8 +16,8 @@ MOST = 1024
 
 
 def with_rehearsal(job: Job, options: argparse.Namespace, config: Config, asked: Job) -> tuple[Job, tuple[Notice, ...]]:
-    """Return the job as changed by `--virtual-gpus` and the verb `rehearse`, and the notices about the changes. `asked`
-    is the job before `-w`. Raise JobError, UsageError."""
+    """Return `job` as changed by the option `--virtual-gpus` and the verb `rehearse`, and the notices about the
+    changes. `asked` is the job before `-w` changed its size. Raise JobError, UsageError."""
     told: tuple[Notice, ...] = ()
     if options.virtual_gpus is not None:
         if not 1 <= options.virtual_gpus <= MOST:

@@ -17,8 +17,8 @@ _MANY = 16
 
 
 def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> tuple[Job, list[str]]:
-    """Return `job` on virtual nodes with the number of virtual GPUs that the nodes of its own compute have, and notices
-    about what was left out.
+    """Return `job` as a rehearsal on this machine, on virtual nodes with the number of virtual GPUs that the nodes of
+    its own compute have, and a list of notices about what was left out.
 
     compute  the compute on which it would run, if the job names none. Only its configuration is read; it is not queried
     asked    the job before another size was requested: if it had a process for each GPU, a node of the other size has
@@ -45,7 +45,8 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
 
 
 def _requested_gpus(job: Job) -> int | None:
-    """Return the number of GPUs of a node that the job requests from its own compute; None if it requests none."""
+    """Return the number of GPUs per node that the job requests from its own compute, with `slurm.gpus_per_node` or in
+    its batch script; None if it requests none."""
     count = parse_digits(str(job.slurm.get("gpus_per_node", "")).rpartition(":")[2])
     if count is not None:
         return count or None

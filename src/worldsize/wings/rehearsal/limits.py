@@ -15,7 +15,8 @@ LIMITS = (
 
 
 def limitation_lines(plan: Plan, paths: RunPaths) -> list[str]:
-    """Return lines for the end of a rehearsal that list what it could not show."""
+    """Return lines of text for the end of a rehearsal that list what the rehearsal could not show, such as speed, or a
+    network that was not cut."""
     lines = [f"this was a rehearsal on virtual GPUs; it does not show: {LIMITS}"]
     found = read_isolation(paths)
     if found.get("network"):
@@ -28,7 +29,8 @@ def limitation_lines(plan: Plan, paths: RunPaths) -> list[str]:
 
 
 def read_isolation(paths: RunPaths) -> Mapping[str, str | None]:
-    """Return the reasons why the network was not cut and the disks not separated: "" if it succeeded, None if it was
-    not requested."""
+    """Read the record of a rehearsal's isolation from its run directory. Return the reasons why the network was not cut
+    and the disks not separated, under the keys "network" and "disks": "" if it succeeded, None if it was not requested.
+    """
     found = read_object(paths.isolation).items()
     return {name: why for name, why in found if why is None or isinstance(why, str)}

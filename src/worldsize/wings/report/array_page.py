@@ -40,8 +40,8 @@ _TABLE = 4 << 20
 
 
 def array_page(array: RunArray, statuses: Sequence[Status]) -> bytes:
-    """Return the page of an array, as HTML in UTF-8. Raise ConfigError if this installation does not include the wing
-    `pictures`."""
+    """Return the report page of an array of runs, as HTML in UTF-8. `statuses` contains the status of each element.
+    Raise ConfigError if this installation does not include the wing `pictures`."""
     pictures = provider("pictures")
     makers: list[tuple[str, str, Callable[[], list[Child]]]] = [
         ("array", "The array", partial(_head, pictures, array, statuses)),
@@ -101,8 +101,8 @@ def _took_text(status: Status) -> str:
 
 
 def _last_values(array: RunArray, number: int) -> Mapping[str, str]:
-    """Return the last value of each name that an element has logged. If several ranks logged the name, the lowest
-    rank's value is returned."""
+    """Return a mapping of each metric name that element `number` of the array has logged to its last value, as text. If
+    several ranks logged the name, the lowest rank's value is returned. Empty without the wing `metrics`."""
     metrics = find_provider("metrics")
     if metrics is None:
         return {}
@@ -128,8 +128,8 @@ def _failure(pictures: Any, array: RunArray, number: int, status: Status) -> Chi
 
 
 def _trials(pictures: Any, array: RunArray) -> list[Child]:
-    """Render the trials of a search: the best result so far, and the table of its trials. Empty if the array is no
-    search."""
+    """Render the trials of a search as elements of the array's report page: the best result so far, and the table of
+    its trials. Return an empty list if the array is no search."""
     if not array.array.search:
         return []
     progress = find_provider("search_progress")
@@ -139,8 +139,8 @@ def _trials(pictures: Any, array: RunArray) -> list[Child]:
 
 
 def _csv_rows(path: str) -> Iterator[list[str]]:
-    """Yield the rows of the table, each with the number of cells of the first row; no rows if the file cannot be
-    read."""
+    """Yield the rows of the CSV file `path`, a search's table of trials, as lists of cells, each with the number of
+    cells of the first row. Yield no rows if the file cannot be read."""
     try:
         text = read_text(path, _TABLE, mask_text)
     except OSError:

@@ -63,8 +63,8 @@ def report(options: argparse.Namespace) -> int:
 def make_report(
     runs: Run | RunArray, statuses: Sequence[Status], log_lines: int, every_variable: bool = False
 ) -> bytes:
-    """Return the page of a run or an array. Raise UsageError if it is another user's and contains links that lead out
-    of it."""
+    """Return the HTML report page of a run or an array, as bytes, with the last `log_lines` lines of each log. Raise
+    UsageError if the run is another user's and contains links that lead out of it."""
     from worldsize.wings.report.links import refuse_links_out
 
     if not runs.is_own:
@@ -80,7 +80,7 @@ def make_report(
 
 
 def refuse_other_file(path: str) -> None:
-    """Raise UsageError if `path` exists and is not a page that worldsize has written."""
+    """Raise UsageError if `path` exists and is not a report page that worldsize has written."""
     if not os.path.lexists(path):
         return
     if not os.path.isfile(path) or _MARK not in read_if_possible(path, _BEGINNING):
@@ -90,7 +90,8 @@ def refuse_other_file(path: str) -> None:
 
 
 def write_page(path: str, page: bytes) -> None:
-    """Write the page completely or not at all. An existing file is replaced. Raise StorageError."""
+    """Write the report page `page` to the file `path`, completely or not at all. An existing file is replaced. Raise
+    StorageError if the file cannot be written."""
     try:
         write_bytes(path, page)
     except OSError as error:

@@ -78,19 +78,20 @@ class RunFacts(NamedTuple):
         return self.run.paths
 
     def rank_exits(self) -> dict[int, RankExit]:
-        """Return the exit record of each rank that has ended, by rank."""
+        """Return the exit record (RankExit) of each rank of the run that has ended, as a mapping of rank to record."""
         return {each.rank: each for node in self.nodes if node.exit for each in node.exit.ranks}
 
     def failed_ranks(self) -> list[int]:
-        """Return the first rank that failed, then the other ranks that ended with an error and were not stopped by an
-        agent."""
+        """Return the ranks that failed: first the rank that the run's status names as the cause, if any, then the other
+        ranks that ended with an error and were not stopped by an agent."""
         first = [self.status.failure.rank] if self.status.failure and self.status.failure.rank is not None else []
         others = (each.rank for each in self.rank_exits().values() if each.code and not each.stopped)
         return list(dict.fromkeys([*first, *others]))
 
 
 def read_facts(run: Run, status: Status, log_lines: int, every_variable: bool = False) -> RunFacts:
-    """Return the facts of a run. Raise ConfigError if this installation does not include the wing `pictures`."""
+    """Read the facts about a run that its report page shows, and return them as RunFacts. `log_lines` and
+    `every_variable` are passed on. Raise ConfigError if this installation does not include the wing `pictures`."""
     plan, metrics = _plan_of(run), find_provider("metrics")
     return RunFacts(
         run=run,
@@ -109,8 +110,8 @@ def read_facts(run: Run, status: Status, log_lines: int, every_variable: bool = 
 
 
 def _is_small_run(plan: Plan | None) -> bool:
-    """Return whether the logged values of every rank are read: the run has at most `_LOGGING_RANKS` ranks, or no
-    plan."""
+    """Return whether the report reads the logged values of every rank: the run has at most `_LOGGING_RANKS` ranks, or
+    its plan cannot be read."""
     return plan is None or plan.world_size <= _LOGGING_RANKS
 
 
@@ -122,7 +123,8 @@ def _plan_of(run: Run) -> Plan | None:
 
 
 def read_nodes(paths: RunPaths, plan: Plan) -> tuple[Node, ...]:
-    """Return the records of the nodes for the attempt of `paths`."""
+    """Return the records of the run's nodes (at most 4096) for the attempt of `paths`, as a tuple of Node. A node whose
+    files are too large has no events and no exit record."""
     left, found = _ALL_RECORD_BYTES, []
     for node in plan.nodes[:_NODES]:
         size = _size(paths.events(node.node_rank)) + _size(paths.exit_record(node.node_rank))

@@ -21,8 +21,8 @@ search."""
 
 
 def refuse_links_out(root: str) -> None:
-    """Raise UsageError if a file of the run, or array, in `root` that a page may show is a link that leads out of it,
-    or if there are too many files to check."""
+    """Raise UsageError if a file of the run, or array, in `root` that a report page may show is a link that leads out
+    of the run, or if there are too many files to check."""
     array = array_of(RunPaths(root))
     inside = os.path.realpath(array[0] if array else root)
     tables = [os.path.join(root, "outputs", TRIALS), *([RunPaths(array[0]).submission] if array else [])]
@@ -43,7 +43,8 @@ def _is_below(path: str, directory: str) -> bool:
 
 
 def _links(root: str) -> Iterator[str]:
-    """Yield the path of each link, and "" for each other entry, among the files that pages may show."""
+    """Yield, for each file and directory below the run directory `root` that report pages may show, its path if it is a
+    link, else ""."""
     waiting = [root]
     while waiting:
         directory = waiting.pop()

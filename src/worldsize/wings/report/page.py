@@ -52,7 +52,7 @@ PARTS = (
 
 
 def run_page(facts: RunFacts) -> bytes:
-    """Return the page of a run, as HTML in UTF-8."""
+    """Return the report page of the run that `facts` describes, as HTML in UTF-8."""
     pictures = facts.pictures
     sections = [
         each for part in PARTS for each in make_section(pictures, part.name, part.title, partial(part.make, facts))
@@ -63,8 +63,9 @@ def run_page(facts: RunFacts) -> bytes:
 
 
 def make_section(pictures: Any, name: str, title: str, make: Callable[[], list[Child]]) -> list[Child]:
-    """Return the section. If its content cannot be made, it contains one sentence with the error. Return an empty list
-    if it would be empty."""
+    """Call `make`, and return a section of the report page with the content that it returns, as a list of one element;
+    an empty list if there is no content. If the content cannot be made, the section contains one sentence with the
+    error."""
     try:
         children = make()
     except (WorldsizeError, OSError, *PARSE_ERRORS) as error:

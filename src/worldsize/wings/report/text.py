@@ -39,26 +39,27 @@ def value_text(value: Any, most: int = _CELL) -> str:
 
 
 def shorten(text: str, most: int = _CELL) -> str:
-    """Return the text's first `most` characters. If it is longer, append the number of characters that are left out."""
+    """Return the first `most` characters of `text`. If `text` is longer, append the number of characters that are left
+    out."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"
 
 
 def filled_columns(headers: Sequence[str], rows: list[list[Any]]) -> tuple[list[str], list[list[Any]]]:
-    """Return the headers and rows of those columns that are not empty in every row."""
+    """Return the headers and rows of a table without the columns whose cells are "" in every row."""
     kept = [place for place in range(len(headers)) if any(row[place] != "" for row in rows)]
     return [headers[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
 
 def pairs_of(value: Any, names: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return (label, value) for those `names` that the object has, in their order. `names` maps the object's names to
-    labels."""
+    """Return (label, text) for each key of `names` that the JSON object `value` has, in the order of `names`, which
+    maps keys to labels. None and "" count as missing."""
     found = value if isinstance(value, dict) else {}
     return [(words, value_text(found[name])) for name, words in names.items() if found.get(name) not in (None, "")]
 
 
 def read_text(path: str, most: int, mask: Callable[[str], str]) -> str:
-    """Return the first `most` bytes of a regular file as masked text, followed by the number of bytes that are left
-    out. Raise OSError."""
+    """Return the first `most` bytes of a regular file as text in which `mask` has masked secrets, followed by the
+    number of bytes that are left out. Raise OSError."""
     with open(open_regular_file(path), "rb") as file:
         size, data = os.fstat(file.fileno()).st_size, file.read(most)
     if size <= len(data):

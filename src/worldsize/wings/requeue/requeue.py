@@ -33,8 +33,8 @@ _ON_ITS_WAY = (RunState.STARTING, RunState.RUNNING)
 
 
 def requeue(run: Run) -> int:
-    """Requeue a run. Return the number of the attempt for which it waits now. Raise UsageError, ConfigError,
-    SubmitRejected, SubmitAgain, StorageError; in these cases the run is unchanged."""
+    """Make a run's scheduler start the run again, as its next attempt. Return the number of that attempt. Raise
+    UsageError, ConfigError, SubmitRejected, SubmitAgain, StorageError; in these cases the run is unchanged."""
     run.refuse_foreign("requeue")
     status = run.look()
     rerun = f"`worldsize rerun {run.id}` makes a new run of the same job and code"
@@ -71,8 +71,9 @@ def requeue(run: Run) -> int:
 
 
 def renew_secrets(paths: RunPaths, plan: Plan, environ: Mapping[str, str]) -> None:
-    """Write the secrets of a run that had ended and will start again: its variables are read from `environ`. Raise
-    UsageError if one is not set there, or if a secret that is no variable is lost. Raise OSError."""
+    """Write the secrets file of a run that had ended and will start again, with the values that its secret variables
+    have in `environ`. Do nothing if the file still exists, or the run has no secrets. Raise UsageError if a variable is
+    not set there, or if a secret that is no variable is lost. Raise OSError."""
     if not plan.hidden or read_secrets(paths) is not None:
         return
     rerun = f"`worldsize rerun {plan.run_id}` makes a new run, for which it can be set again"
@@ -86,8 +87,9 @@ def renew_secrets(paths: RunPaths, plan: Plan, environ: Mapping[str, str]) -> No
 
 
 def _put_back(paths: RunPaths, attempt: int, umask: int, ask: Callable[[], None]) -> None:
-    """Make the run unsettled, and call `ask` to request the requeue from the scheduler. If the scheduler refuses,
-    restore everything."""
+    """Make an ended run wait again: create the directory of `attempt`, move the run's result and cancellation into that
+    of its last attempt, and call `ask` to request the requeue from the scheduler. If the scheduler refuses, restore
+    everything and raise its error."""
     moved = [(paths.cancel, paths.attempt_dir + "/cancel.json"), (paths.result, paths.attempt_dir + "/result.json")]
     _make_directory(paths.attempt_dir, umask)
     _make_attempt(paths, attempt, umask)
@@ -104,16 +106,16 @@ def _put_back(paths: RunPaths, attempt: int, umask: int, ask: Callable[[], None]
 
 
 def _make_attempt(paths: RunPaths, attempt: int, umask: int) -> None:
-    """Make the attempt the latest one, for all readers and for agents, including those that never began the previous
-    one."""
+    """Create the directories of a run's attempt, which make it the latest one for all readers and for agents, including
+    those that never began the previous one."""
     later = RunPaths(paths.root, attempt)
     for directory in (later.attempt_dir, later.events_dir):
         _make_directory(directory, umask)
 
 
 def _make_directory(path: str, umask: int) -> None:
-    """Create a directory with the run's umask instead of this process's: agents execute what is in it, so that no other
-    user may be able to write there."""
+    """Create a directory of a run with the run's `umask` instead of this process's, unless it exists: agents execute
+    what is in it, so that no other user may be able to write there."""
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:

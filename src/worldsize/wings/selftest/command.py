@@ -67,8 +67,8 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def selftest(options: argparse.Namespace) -> int:
-    """Run the suite and write the report. Return 0 if no test failed and nothing is left behind, else 1; 130 after a
-    Ctrl-C."""
+    """Run the conformance suite on the chosen compute, and write the report. Return the exit code: 0 if no test failed
+    and nothing is left behind, else 1; 130 after a Ctrl-C."""
     _check(options)
     from worldsize.service.computes import choose_compute, open_compute
 
@@ -103,8 +103,9 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _environ(settings: ComputeSettings) -> dict[str, str]:
-    """Return the environment variables of the tests' clients, which have their own home directories. Raise ConfigError
-    if a password is needed and no variable contains it: the user cannot enter it for each test."""
+    """Return the environment variables for the clients that the tests of the self-test start in their own home
+    directories. Raise ConfigError if a password is needed and no variable contains it: the user cannot enter it for
+    each test."""
     from worldsize.trust.procfs import PASSWORD_VARIABLE, with_password
 
     environ = with_password(os.environ)
@@ -116,9 +117,9 @@ def _environ(settings: ComputeSettings) -> dict[str, str]:
 
 
 def sign_in_environ(settings: ComputeSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables of a client with another home directory that runs jobs in this workspace:
-    `environ`, and the locations of Azure's sign-in data. Raise ConfigError if the compute names no environment, since
-    the tests' jobs name none."""
+    """Return the environment variables for a client that runs jobs in an Azure ML workspace from another home
+    directory: `environ`, and the locations of Azure's sign-in data. Raise ConfigError if the compute's settings name no
+    environment, since the tests' jobs name none."""
     if not settings.options.get("environment"):
         where = f"compute.{settings.name}.environment"
         raise ConfigError("the tests' jobs need an environment to run in", where, 'environment = "azureml:NAME@latest"')
@@ -137,7 +138,8 @@ def _hear_signals() -> None:
 
 
 def _ignore_signals() -> None:
-    """Ignore further signals, so that an impatient user cannot interrupt the clean-up."""
+    """Ignore further signals (Ctrl-C, SIGTERM, SIGHUP), so that an impatient user cannot interrupt the clean-up of the
+    self-test."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
@@ -149,7 +151,8 @@ def _run(
     private: str,
     environ: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Run the suite. Return everything that the report needs."""
+    """Run the conformance suite on the compute until it ends or is interrupted. Return the facts that the self-test's
+    report needs, by name: the results, the versions, the known secrets, whether it was interrupted and others."""
     from worldsize.wings.selftest import facts
     from worldsize.wings.selftest.lanes import Order, Run
     from worldsize.wings.selftest.private_place import target_of
@@ -188,7 +191,8 @@ def _run(
 
 
 def _require_tests(run: Run, keyword: str) -> None:
-    """Raise UsageError if no test matches the keyword; ConfigError if pytest could not even collect the tests."""
+    """Raise an error if the self-test has run no test: UsageError if no test matches `keyword`, ConfigError if pytest
+    could not even collect the tests."""
     if run.results:
         return
     if keyword and any(lane.process.returncode == 5 for lane in run.lanes):

@@ -14,8 +14,8 @@ _ELSEWHERE = ("name", "options", "runs_dir", "data_dir", "envs_dir")
 
 
 def table_of(settings: ComputeSettings, runs_dir: str | None) -> str:
-    """Return the table `[compute.NAME]` with `runs_dir` as its directory of runs; None leaves the runs in the home
-    directory."""
+    """Return the settings of a compute as the TOML table `[compute.NAME]`, with `runs_dir` as its directory of runs;
+    None leaves the runs in the home directory."""
     fields = {name: value for name, value in settings._asdict().items() if name not in _ELSEWHERE}
     said = {name: value for name, value in fields.items() if value is not False and value not in (None, ())}
     keys = {**said, **settings.options, **({"runs_dir": runs_dir} if runs_dir else {})}
@@ -37,6 +37,6 @@ def _value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a basic string of TOML. It is the same as in JSON, except for characters outside the basic plane, and
-    DEL."""
+    """Return `text` as a quoted basic string of TOML. It is written as in JSON, except for DEL, which TOML requires to
+    be escaped; characters outside the basic plane are kept as they are."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

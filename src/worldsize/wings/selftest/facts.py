@@ -34,8 +34,9 @@ Ask = Callable[[tuple[str, ...]], str]
 
 
 def versions(settings: ComputeSettings, runs: str, ask: Ask) -> dict[str, str]:
-    """Return the versions that the report names; "" for a program or package that is missing. `runs` is the directory
-    of the runs; `ask` runs a program."""
+    """Return the versions that the self-test's report names, by the name of the program or package; "" for one that is
+    missing. `runs` is the directory of the runs, whose file system is named; `ask` runs a program and returns its first
+    line."""
     scheduler = _SCHEDULERS.get(settings.type)
     return {
         "worldsize": VERSION,
@@ -49,14 +50,15 @@ def versions(settings: ComputeSettings, runs: str, ask: Ask) -> dict[str, str]:
 
 
 def kernel(release: str) -> str:
-    """Return the numbers of a kernel release, `5.15.0-1042` for `5.15.0-1042-azure`. The rest may contain a name that
-    identifies the site."""
+    """Return the leading numbers of a Linux kernel release, `5.15.0-1042` for `5.15.0-1042-azure`. The rest may contain
+    a name that identifies the site."""
     found = re.match(r"\d+(?:[.-]\d+)*(?![A-Za-z0-9])", release)
     return found[0] if found else ""
 
 
 def first_line(words: tuple[str, ...]) -> str:
-    """Return the first line that a program prints; "" if it is missing, fails or takes too long."""
+    """Run the program `words`, and return the first line of its output; "" if the program is missing, fails or takes
+    too long."""
     import subprocess
 
     environ = {**os.environ, "LC_ALL": "C"}
@@ -93,7 +95,8 @@ def file_system(path: str, mounts: str = "/proc/self/mountinfo") -> str:
 
 
 def known_secrets(settings: ComputeSettings, compute: Compute, private: str, environ: Mapping[str, str]) -> Known:
-    """Return the secrets of the user and the cluster that are known before a test has run."""
+    """Return, as a Known, the facts about the user and the cluster that a self-test's report must not contain (login
+    names, hosts, accounts, directories), as far as they are known before a test has run."""
     account = pwd.getpwuid(os.getuid())
     options = settings.options
     users = {account.pw_name, *(environ.get(name, "") for name in ("USER", "LOGNAME", "USERNAME"))}
@@ -115,12 +118,13 @@ def _own_names() -> set[str]:
 
 
 def with_short_names(names: Iterable[str]) -> set[str]:
-    """Return the names, and the part of each name before its first dot."""
+    """Return the host names `names`, and the part of each name before its first dot, as a set."""
     return {way for name in names if name for way in (name, name.partition(".")[0])}
 
 
 def _hosts_in(options: Mapping[str, Any]) -> set[str]:
-    """Return the hosts that the configuration names, in URLs and in paths of Windows shares."""
+    """Return the host names that the compute's settings `options` contain, in URLs and in paths of Windows shares,
+    without IP addresses and "localhost"."""
     found = [str(urlsplit(each).hostname or "") for each in _texts(options) if "://" in each]
     found += [each.lstrip("\\").partition("\\")[0] for each in _texts(options) if each.startswith("\\\\")]
     return {name for name in with_short_names(found) if not name.replace(".", "").isdigit()} - {"localhost"}
@@ -135,7 +139,8 @@ def _texts(value: Any) -> list[str]:
 
 
 def node_names(compute: Compute) -> list[str]:
-    """Return the names of a compute's nodes, as far as the compute reports them."""
+    """Return the full and short names of a compute's nodes, as far as the compute reports them; an empty list if it
+    does not answer."""
     try:
         return [name for node in _nodes(compute) for name in with_short_names([node.name])]
     except WorldsizeError:
@@ -143,8 +148,8 @@ def node_names(compute: Compute) -> list[str]:
 
 
 def usable_nodes(compute: Compute) -> int | None:
-    """Return the number of nodes that can start runs; None if the compute does not report it, or creates any number of
-    nodes that a run requests. Raise ConfigError, SubmitRejected if the service would accept no job."""
+    """Return the number of a compute's nodes that can start runs; None if the compute does not report it, or creates
+    any number of nodes that a run requests. Raise ConfigError, SubmitRejected if the service would accept no job."""
     if "local" in compute.capabilities:
         return None
     if NODE_LIMIT in compute.capabilities:

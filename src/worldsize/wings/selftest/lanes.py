@@ -62,7 +62,8 @@ class Lane:
             file.write(text)
 
     def _start(self, keyword: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        """Start pytest in its own session, so that a Ctrl-C reaches only the parent, which ends the lanes in order."""
+        """Start the lane's pytest process in its own session, so that a Ctrl-C reaches only the parent, which ends the
+        lanes in order. Return the process. `keyword` is pytest's -k."""
         place = ["-c", "pytest.ini", "--rootdir", self.folder, "--basetemp", os.path.join(self.folder, "tmp")]
         words = ["-q", "-p", PLUGIN, "-p", "no:cacheprovider", *place, *(["-k", keyword] if keyword else [])]
         with open(self.log, "wb") as log:
@@ -77,7 +78,8 @@ class Lane:
             )
 
     def read_news(self) -> list[dict[str, Any]]:
-        """Return the events since the last call. Only whole lines are read."""
+        """Return the events about tests that the lane's pytest has written since the last call, as a list of JSON
+        objects. Only whole lines are read."""
         try:
             with open(self.news, "rb") as file:
                 file.seek(self._seen)
@@ -89,7 +91,8 @@ class Lane:
         return [json.loads(line) for line in whole.splitlines()]
 
     def end(self, patience: float) -> None:
-        """Interrupt pytest, which then stops what its test has started. Kill it after `patience` seconds."""
+        """Interrupt the lane's pytest process, which then stops what its test has started, and wait for its end. Kill
+        it after `patience` seconds."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:
@@ -99,15 +102,15 @@ class Lane:
                 self.process.wait()
 
     def last_words(self) -> str:
-        """Return the last line that pytest has printed; "" if there is none."""
+        """Return the last line of the lane's log, which contains pytest's output; "" if there is none."""
         with open(self.log, errors="replace") as file:
             lines = file.read()[-10_000:].strip().splitlines()
         return lines[-1] if lines else ""
 
 
 def lane_environ(environ: Mapping[str, str], folder: str) -> dict[str, str]:
-    """Return the environment variables for a pytest that loads no plugins of the user, ignores the user's options, and
-    leaves no compiled files among the sources."""
+    """Return the environment variables for the pytest process of a lane in `folder`, from `environ`, so that it loads
+    no plugins of the user, ignores the user's options, and leaves no compiled files among the sources."""
     kept = {name: value for name, value in environ.items() if not name.startswith("PYTEST_")}
     source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     searched = [os.path.abspath(each) for each in kept.get("PYTHONPATH", "").split(os.pathsep) if each]
@@ -135,7 +138,8 @@ class Run:
         self.lanes = [Lane(order, number, environ) for number in range(order.lanes)]
 
     def follow(self) -> None:
-        """Wait until all lanes have ended. After `end_by`, interrupt those that still run."""
+        """Read the tests' events until all lanes have ended. After the order's `end_by`, interrupt the lanes that still
+        run."""
         while any(lane.process.poll() is None for lane in self.lanes):
             self._read()
             if time.monotonic() > self.order.end_by:
@@ -145,7 +149,8 @@ class Run:
         self.end()
 
     def end(self) -> None:
-        """End the lanes that still run, all at the same time. The tests that they were running count as not run."""
+        """End the lanes that still run, all at the same time, and read their last events. The tests that they were
+        running count as not run."""
         for lane in self.lanes:
             if lane.process.poll() is None:
                 lane.process.send_signal(signal.SIGINT)
@@ -171,7 +176,8 @@ class Run:
             self.results[name] = Verdict(name, event["outcome"], event["seconds"], event["reason"])
 
     def all_results(self, interrupted: bool) -> list[Verdict]:
-        """Return the verdict on each test. For a test that has not run, it contains the reason."""
+        """Return the Verdict on each test of the suite. For a test that has not run, its reason is that the self-test
+        was `interrupted`, or that time ran out."""
         why = "interrupted" if interrupted else "time ran out"
         found = []
         for result in self.results.values():

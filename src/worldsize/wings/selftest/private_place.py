@@ -51,8 +51,8 @@ _SIGN_IN = (
 
 
 def make_private_place(config: Config, settings: ComputeSettings) -> str:
-    """Create and return a new directory in the compute's directory of runs; in the home directory of worldsize if the
-    compute has none. Raise StorageError."""
+    """Create a new directory for a self-test in the compute's directory of runs, or in the home directory of worldsize
+    if the compute has none, and return its path. Raise StorageError."""
     base = settings.own_runs_dir or config.home
     try:
         os.makedirs(os.path.dirname(base), exist_ok=True)
@@ -63,8 +63,8 @@ def make_private_place(config: Config, settings: ComputeSettings) -> str:
 
 
 def target_of(settings: ComputeSettings, private: str, nodes: int, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of the suite's `Target`, as JSON. `environ` in it contains only the names of variables, so that
-    no file contains their values."""
+    """Return the description of the compute under test, as JSON: the fields of the conformance suite's `Target`. Its
+    `environ` contains only the names of variables, so that no file contains their values."""
     kind = settings.type
     kept = (*_KEPT, *(_SIGN_IN if kind == "azureml" else ()))
     return {
@@ -82,8 +82,8 @@ def target_of(settings: ComputeSettings, private: str, nodes: int, environ: Mapp
 
 
 def remove_private_place(compute: Compute, kind: str, private: str) -> list[str]:
-    """End all jobs and processes of the self-test, on a compute of this type, and remove its directory. Return what is
-    left, in words.
+    """End all jobs and processes of the self-test on `compute`, which is of the type `kind`, and remove the self-test's
+    directory `private`. Return a list of what is left, in words.
 
     Clients that are just submitting a job get time to record its identifier.
     """
@@ -105,8 +105,8 @@ def remove_private_place(compute: Compute, kind: str, private: str) -> list[str]
 
 
 def _remove_directory(private: str) -> bool:
-    """Remove the directory, and return whether it is gone. The removal is repeated, since a process on a node may write
-    a last file meanwhile."""
+    """Remove the self-test's directory `private`, and return whether it is gone. The removal is repeated, since a
+    process on a node may write a last file meanwhile."""
     deadline = time.monotonic() + _FILES_PATIENCE
     while True:
         shutil.rmtree(private, ignore_errors=True)

@@ -72,9 +72,9 @@ class Known(NamedTuple):
 
 
 def redact(text: str, known: Known, names: dict[str, str] | None = None) -> str:
-    """Return the text without anything in `known`, and without text that looks like an e-mail address, a network
-    address, a path or a token. `names` maps hosts to their replacements and is extended, so that several texts use the
-    same ones. Text that is redacted already is unchanged."""
+    """Return `text` with the secrets in `known`, and everything that looks like an e-mail address, a network address, a
+    path or a token, replaced by placeholders. `names` maps hosts to their replacements and is extended, so that several
+    texts use the same ones. Text that is redacted already is unchanged."""
     names = {} if names is None else names
     for _ in range(_ROUNDS):
         former, text = text, _redact_once(text, known, names)
@@ -126,14 +126,15 @@ def _without_hosts(text: str, hosts: Collection[str], names: dict[str, str]) -> 
 
 
 def _one_of(values: object) -> str:
-    """Return a pattern that matches any of the values as a word, the longest first; "" if there are no values."""
+    """Return a regular expression that matches any of `values` as a word, the longest first; "" if there are no
+    values."""
     found = sorted({value for value in values if value}, key=lambda value: (-len(value), value))  # type: ignore[attr-defined]
     return _BEFORE + "(?:" + "|".join(map(re.escape, found)) + ")" + _AFTER if found else ""
 
 
 def leaks(text: str, known: Known) -> list[str]:
-    """Return the kinds of secrets that a text still contains: "user", "host", "account", "home", "runs", or the name of
-    a shape."""
+    """Return the kinds of secrets that a redacted text still contains: "user", "host", "account", "home" or "runs" for
+    those in `known`, or the name of a pattern such as "email" or "path"."""
     made = {USER, ACCOUNT}
     words = {"user": known.users, "account": known.accounts}
     found = [kind for kind, values in words.items() if _has_word(text, [each for each in values if each not in made])]

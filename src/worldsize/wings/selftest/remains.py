@@ -23,8 +23,8 @@ _MOST = 1_000_000
 
 
 def handles_below(directory: str) -> list[Handle]:
-    """Return the handles in all run directories below `directory`, each once. Files that cannot be read are skipped: a
-    test may damage files on purpose."""
+    """Return the jobs' handles that clients have recorded in all run directories below `directory`, each once. Files
+    that cannot be read are skipped: a test may damage files on purpose."""
     found: dict[str, Handle] = {}
     for folder, _, names in os.walk(directory):
         for name in set(_FILES) & set(names):
@@ -42,7 +42,8 @@ def _read(path: str) -> list[Any]:
 
 
 def hosts_below(directory: str) -> set[str]:
-    """Return the host names that nodes have recorded in all run directories below `directory`."""
+    """Return the host names that nodes have recorded in their files in all run directories below `directory`, as a
+    set."""
     found: set[str] = set()
     for folder, _, names in os.walk(directory):
         for name in names:
@@ -62,8 +63,8 @@ def end_jobs(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Handle]:
-    """Cancel the jobs that have not ended, without grace. Return those that have not ended after `patience` seconds. If
-    the compute does not answer until then, all jobs count as not ended."""
+    """Cancel those jobs of `handles` that have not ended, without grace. Return the handles of those that have not
+    ended after `patience` seconds. If the compute does not answer until then, all jobs count as not ended."""
     deadline = clock() + patience
     left, asked = list(handles), False
     while left:
@@ -109,8 +110,8 @@ def end_processes(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[int]:
-    """Kill the processes below `directory`, including those that they start meanwhile. Return the ids of those that
-    remain after `patience` seconds."""
+    """Kill this user's processes whose WORLDSIZE_HOME is below `directory`, including those that they start meanwhile.
+    Return the ids of those that remain after `patience` seconds."""
     deadline = clock() + patience
     while left := processes_below(directory):
         for pid in left:

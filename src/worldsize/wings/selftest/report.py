@@ -31,8 +31,9 @@ class Verdict(NamedTuple):
 def make_report(
     compute: Mapping[str, Any], versions: Mapping[str, str], results: Sequence[Verdict], known: Known, **more: Any
 ) -> dict[str, Any]:
-    """Return the report as a tree. Texts from other sources (versions, reasons, the compute's name, the note) are
-    redacted."""
+    """Return the report of a self-test as a JSON object with the compute, the versions, the counts and the tests, those
+    that failed first; `more` contains further keys. Texts from other sources (versions, reasons, the compute's name,
+    the note) are redacted."""
     names: dict[str, str] = {}
     order = {outcome: number for number, outcome in enumerate(("failed", "not run", "skipped", "passed"))}
     counts = Counter(result.outcome for result in results)
@@ -56,7 +57,8 @@ def _clean(value: Any, known: Known, names: dict[str, str]) -> Any:
 
 
 def leaks_of(report: Mapping[str, Any], known: Known) -> list[str]:
-    """Return the kinds of secrets that the report's texts still contain."""
+    """Return the kinds of secrets that the texts of a self-test's report still contain, sorted; an empty list if there
+    are none."""
     return sorted({kind for text in _texts(report) for kind in leaks(text, known)})
 
 
@@ -69,7 +71,7 @@ def _texts(report: Mapping[str, Any]) -> list[str]:
 
 
 def as_markdown(report: Mapping[str, Any]) -> str:
-    """Return the report as Markdown, for people."""
+    """Return the report of a self-test as Markdown text, for people."""
     compute, counts = report["compute"], report["counts"]
     kind = "simulated" if compute["simulated"] else "real"
     lines = [f"# Self-test of {compute['name']} ({compute['type']}, {kind}), {report['date']}", ""]
@@ -99,8 +101,9 @@ def _cell(text: str) -> str:
 
 
 def write_report(report: Mapping[str, Any], known: Known, directory: str) -> list[str]:
-    """Write `selftest-NAME-DATE.json` and `.md`. Return their paths. Raise StorageError if a secret is left in the
-    report, with the kind of secret; then nothing is written. Raise StorageError if the files cannot be written."""
+    """Write the report of a self-test to `selftest-NAME-DATE.json` and `.md` in `directory`. Return their paths. Raise
+    StorageError if a secret is left in the report, with the kind of secret; then nothing is written. Raise StorageError
+    if the files cannot be written."""
     left = leaks_of(report, known)
     if left:
         raise StorageError(f"the report is not written, since it would disclose: {', '.join(left)}")
@@ -116,8 +119,8 @@ def write_report(report: Mapping[str, Any], known: Known, directory: str) -> lis
 
 
 def _open_no_link(path: str, flags: int) -> int:
-    """Open a file without following a link of this name: the directory may be writable for other users, whose link may
-    lead anywhere."""
+    """Open the file `path` for the report, without following a link of this name, and return its descriptor: the
+    directory may be writable for other users, whose link may lead anywhere."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 

@@ -15,8 +15,8 @@ these."""
 
 
 def service_plans(job: Job) -> dict[str, dict[str, Any]]:
-    """Return the services that the first node's agent must start, by name: `type`, and `port` and `log_dir` if the job
-    has them. In older files the latter is `properties.logDir`."""
+    """Return the services of the job that the first node's agent must start, by name: `type`, and `port` and `log_dir`
+    if the job has them. In older files the latter is `properties.logDir`."""
     found = {}
     for name, service in job.services.items():
         kind = _STARTED.get(_plain_type(service))
@@ -29,7 +29,8 @@ def service_plans(job: Job) -> dict[str, dict[str, Any]]:
 
 
 def notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """Return a notice for each service that does not start, or that the job requests on all nodes."""
+    """Return a notice, as a CheckResult, for each service of the job that does not start, or that the job requests on
+    all nodes although it starts only next to the first rank."""
     found = []
     for name, service in job.services.items():
         if _plain_type(service) not in _STARTED:

@@ -43,7 +43,8 @@ class AllocationCompute(SlurmCompute):
     capabilities = frozenset(("exec", "nodes", "script", "steps"))
 
     def facts(self, job: Job) -> ComputeFacts:
-        """Return the facts of the cluster, with the allocation's own number of GPUs if Slurm reports it."""
+        """Return the ComputeFacts of the Slurm cluster, with the number of GPUs per node that this allocation has, if
+        Slurm reports it."""
         gpus = parse_digits(self._environ.get("SLURM_GPUS_ON_NODE"))
         facts = super().facts(job)
         return facts if gpus is None else facts._replace(gpus_per_node=gpus)
@@ -63,8 +64,8 @@ class AllocationCompute(SlurmCompute):
         return [self._start(submission) for submission in submissions]
 
     def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
-        """Observe runs. Slurm is queried after the end of an srun was seen: by then it knows why it has ended the
-        allocation."""
+        """Return the Observation of each run in the allocation. For a run whose srun on this host has ended, Slurm is
+        queried afterwards: by then it knows why it has ended the allocation."""
         alive = [not _is_here(handle) or is_alive(handle) for handle in handles]
         rows = query_jobs((handle["job"] for handle, lives in zip(handles, alive, strict=True) if not lives), self._run)
         return [
@@ -80,8 +81,9 @@ class AllocationCompute(SlurmCompute):
             self._cancel(handle, now)
 
     def _cancel(self, handle: Handle, now: bool) -> None:
-        """Cancel the run by its step, which is found by its name: srun itself would turn a TERM into a KILL, without
-        grace."""
+        """Cancel a run of the allocation; `now` means without grace. The run's step, found by its name, gets the
+        signal: srun itself would turn a TERM into a KILL, without grace. If there is no step, or with `now` on the host
+        that started the run, the run's process group there gets the signal."""
         here = _is_here(handle)
         if not (now and here) and self._cancel_step(handle, now, here):
             return
@@ -89,8 +91,8 @@ class AllocationCompute(SlurmCompute):
             processes.signal_group(handle["pid"], signal.SIGKILL if now else signal.SIGTERM)
 
     def _cancel_step(self, handle: Handle, now: bool, here: bool) -> bool:
-        """Cancel the step. Return whether there was one. If srun is `here`, on this host, a Slurm that does not answer
-        is no error."""
+        """Send KILL (`now`) or TERM to the Slurm step of a run. Return whether there was a step. If srun is `here`, on
+        this host, return False if Slurm does not answer or refuses; otherwise that is an error."""
         try:
             return self._signal_step(handle, "KILL" if now else "TERM")
         except (SubmitAgain, SubmitRejected):
@@ -99,8 +101,8 @@ class AllocationCompute(SlurmCompute):
             return False
 
     def _signal_step(self, handle: Handle, name: str) -> bool:
-        """Send a signal to the step. Retry if slurmd does not accept it, since it has not reported the step's start
-        yet. Return whether there was a step."""
+        """Send the signal `name` to the Slurm step of a run. Retry if slurmd does not accept it, since it has not
+        reported the step's start yet. Return whether there was a step."""
         deadline = time.monotonic() + _STARTS_WITHIN
         while (step := self._step(handle)) is not None:
             try:
@@ -126,8 +128,8 @@ class AllocationCompute(SlurmCompute):
         return stream
 
     def _observe_living(self, handle: Handle) -> Observation:
-        """Observe a run that has not visibly ended. From another host than its own, Slurm is queried whether the
-        allocation still exists and has a step with the run's name."""
+        """Return the observation of a run that has not visibly ended. From another host than the one that started the
+        run, Slurm is queried whether the allocation still exists and has a step with the run's name."""
         if _is_here(handle):
             return Observation("running")
         job = handle["job"]
@@ -142,7 +144,8 @@ class AllocationCompute(SlurmCompute):
         return Observation("unknown", message=f"it has no step in job {job} now; {handle['host']} started it")
 
     def _step(self, handle: Handle) -> str | None:
-        """Return the id of the run's step, which has the run's name; None if there is none."""
+        """Return the id of the Slurm step in the allocation that has the run's name; None if there is none, or the
+        allocation is gone."""
         asked = ["squeue", "--noheader", "--steps", "--local", "--jobs=" + handle["job"], "--format=%i %j"]
         try:
             steps = [line.split(None, 1) for line in self._run(asked).splitlines()]
@@ -181,14 +184,15 @@ class AllocationCompute(SlurmCompute):
 
 
 def _observe_end(handle: Handle, allocation: JobRow) -> Observation:
-    """Return the observation of a run whose srun is gone."""
+    """Return the observation of a run whose srun on this host is gone: ended, with the reason if Slurm has ended its
+    allocation. `allocation` is Slurm's row about that."""
     gone = Observation("absent", message=f"its srun (process {handle['pid']}) has ended", over=True)
     return explained_end(gone, allocation, _last_words(handle), time.time())
 
 
 def _last_words(handle: Handle) -> float:
-    """Return the time of srun's last output, in Unix seconds by the clock that dates the run's files; 0 if it is
-    unknown."""
+    """Return the time of the last output of a run's srun, in Unix seconds by the clock that dates the run's files; 0 if
+    it is unknown."""
     try:
         return os.stat(RunPaths(handle["run_dir"]).batch_log).st_mtime
     except OSError:

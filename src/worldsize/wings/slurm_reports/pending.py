@@ -39,7 +39,8 @@ answer."""
 
 
 def explain(row: JobRow, now: float) -> WaitExplanation:
-    """Return the reason why a job waits, with the expected start if Slurm has estimated one."""
+    """Return the reason why the queued Slurm job in `row` waits, as a WaitExplanation, with the expected start if Slurm
+    has estimated one."""
     stuck = state_of(row.state).stuck or wait_reason(row.reason).stuck
     words = waiting_words(row)
     expected = row.expected if row.expected and row.expected > now and not stuck else None
@@ -49,15 +50,16 @@ def explain(row: JobRow, now: float) -> WaitExplanation:
 
 
 def is_worth_trying(row: JobRow) -> bool:
-    """Return whether other options could help: false if the job waits for another job, a time or a release."""
+    """Return whether a waiting Slurm job could start sooner with another partition or time limit: false if it waits for
+    another job, a time or a release."""
     return not state_of(row.state).stuck and bool(_OTHER_PLACES_HELP.search(row.reason))
 
 
 def find_earlier_starts(
     row: JobRow, partitions: Iterable[PartitionRow], trial: StartEstimator, now: float
 ) -> list[Change]:
-    """Return the changes, best first, that would start the job at least a minute sooner than Slurm expects for the
-    unchanged job.
+    """Return the changes of a waiting Slurm job's options, best first, that would start it at least a minute sooner
+    than Slurm expects for the unchanged job. `trial` estimates the start with changed options.
 
     The unchanged job is estimated too. That estimate may be later than Slurm's own (the estimated job queues behind the
     job itself) or earlier (waiting jobs are not considered).
@@ -77,8 +79,8 @@ def find_earlier_starts(
 
 
 def candidates(row: JobRow, partitions: Iterable[PartitionRow]) -> list[dict[str, str]]:
-    """Return the changes that are worth an estimate: alternately, other partitions that have the nodes (with their time
-    limit), and shorter time limits."""
+    """Return the changes of a waiting Slurm job's options that are worth an estimate, as mappings of option to value:
+    alternately, other partitions that have the nodes (with their time limit), and shorter time limits."""
     times = [{"time": time_limit_text(seconds)} for seconds in _shorter_limits(row.limit)]
     others = []
     own = row.partition.split(",")
@@ -93,8 +95,8 @@ def candidates(row: JobRow, partitions: Iterable[PartitionRow]) -> list[dict[str
 
 
 def make_start_estimator(script: str, environ: Mapping[str, str]) -> StartEstimator:
-    """Return a function that estimates the start of this batch script with changed options. It returns None if Slurm
-    would refuse them, or does not answer."""
+    """Return a function that estimates the start of the batch script `script` with changed options of sbatch, in Unix
+    seconds. It returns None if Slurm would refuse them, or does not answer."""
 
     def estimate_start(change: Mapping[str, str]) -> float | None:
         argv = ["sbatch", "--test-only", *("--{}={}".format(*option) for option in change.items())]
@@ -107,19 +109,21 @@ def make_start_estimator(script: str, environ: Mapping[str, str]) -> StartEstima
 
 
 def parse_start_estimate(text: str) -> float | None:
-    """Parse the estimated start of the job (Unix seconds) from the output of --test-only; None if there is none."""
+    """Parse the estimated start of a job (Unix seconds) from the output of `sbatch --test-only`; None if there is
+    none."""
     match = _ESTIMATE_LINE.search(text)
     return time_of(match["start"]) if match else None
 
 
 def change_words(change: Mapping[str, str], wait: float) -> str:
-    """Return a change in words: "slurm.partition short with slurm.time 00:30:00: at once"."""
+    """Return a change of a job's Slurm options, and the seconds that the job would then wait, in words:
+    "slurm.partition short with slurm.time 00:30:00: at once"."""
     options = " with ".join(f"slurm.{name} {value}" for name, value in change.items())
     return "{}: {}".format(options, "at once" if wait < _LEAST_GAIN else f"in {span(wait)}")
 
 
 def time_limit_text(seconds: int) -> str:
-    """Return seconds in the format of slurm.time: "HH:MM:SS", from one day on "D-HH:MM:SS"."""
+    """Return a time limit in seconds in the format of slurm.time: "HH:MM:SS", from one day on "D-HH:MM:SS"."""
     minutes, left = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

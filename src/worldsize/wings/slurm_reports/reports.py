@@ -23,8 +23,8 @@ _SHORTEST_ANSWER = 2.0
 
 
 def nodes(environ: Mapping[str, str], configured: Sequence[str] = ()) -> list[ComputeNode]:
-    """Return the cluster's nodes. `configured` contains the partitions that runs of the compute use; if it is empty,
-    the cluster's default partitions."""
+    """Return the nodes of the Slurm cluster, as a list of ComputeNode. `configured` contains the partitions that runs
+    of the compute use; if it is empty, these are the cluster's default partitions."""
     run = partial(run_slurm, environ=environ)
     partitions = sorted(cluster.partitions(run), key=lambda row: (not row.default, row.name))
     defaults = frozenset(configured) or frozenset(row.name for row in partitions if row.default)
@@ -46,9 +46,9 @@ def explain(job: str, script: str, seconds: float, environ: Mapping[str, str]) -
 
 
 def usages(jobs: Sequence[str], patience: float, environ: Mapping[str, str]) -> list[Usage | None]:
-    """Return the usage of each job; None if it is unknown. Accounting records a job's end first and its CPU time a
-    moment later, so that it is queried again until `patience` seconds have passed. Without accounting, squeue provides
-    a part of the usage."""
+    """Return the Usage of each Slurm job of `jobs`, in order; None if it is unknown. Accounting records a job's end
+    first and its CPU time a moment later, so that it is queried again until `patience` seconds have passed. Without
+    accounting, squeue provides a part of the usage."""
     deadline = time.monotonic() + patience
     run = partial(run_slurm, environ=environ, timeout=max(patience, _SHORTEST_ANSWER))
     found: dict[str, Usage | None] = dict.fromkeys(jobs)
@@ -75,8 +75,8 @@ def _with_groups(node: ComputeNode, order: Mapping[str, int], defaults: frozense
 
 
 def _find_earlier_starts(row: JobRow, script: str, deadline: float, environ: Mapping[str, str]) -> tuple[Change, ...]:
-    """Return the changes that would start the job sooner. Estimates end at the deadline. Empty if Slurm does not report
-    its partitions."""
+    """Return the changes of options that would start the waiting Slurm job in `row` sooner, best first. Estimates end
+    at `deadline`. Empty if Slurm does not report its partitions."""
     run = partial(run_slurm, environ=environ, timeout=_SHORTEST_ANSWER)
     try:
         partitions = cluster.partitions(run)

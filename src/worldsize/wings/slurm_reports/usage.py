@@ -19,8 +19,8 @@ _HOUR = 3600.0
 
 
 def usage(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dict[str, Usage | None]:
-    """Return the usage for each requested id; None if accounting has not recorded the end, or nothing was used. Raise
-    the errors of `run`, if accounting is off or does not answer.
+    """Return a mapping of each Slurm job id in `ids` to its Usage, from sacct; None if accounting has not recorded the
+    end, or nothing was used. Raise the errors of `run`, if accounting is off or does not answer.
 
     Accounting lags by seconds: it records the end first, then the CPU time.
     """
@@ -32,8 +32,8 @@ def usage(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dict[str, 
 
 
 def usage_of(attempts: Sequence[AccountingRecord]) -> Usage | None:
-    """Return the total usage of all attempts of one job, without those of an older job with the same number; None if
-    the job has not ended, or had no nodes."""
+    """Return the total usage of all attempts of one Slurm job, from sacct's records `attempts`, without those of an
+    older job with the same number; None if the job has not ended, or had no nodes."""
     if not attempts:
         return None
     last = max(attempts, key=lambda record: record.row.submitted or 0)
@@ -57,8 +57,8 @@ def usage_of(attempts: Sequence[AccountingRecord]) -> Usage | None:
 
 
 def usage_of_row(row: JobRow) -> Usage | None:
-    """Return the usage in squeue's row of an ended job, for clusters without accounting. It includes no efficiency, and
-    only the last attempt. None if the job has not ended."""
+    """Return the Usage of an ended job from squeue's row about it, for clusters without accounting. It includes no CPU
+    efficiency, and only the last attempt. None if the job has not ended."""
     if state_of(row.state).phase != "ended" or row.elapsed is None:
         return None
     gpus = gpus_of_tres(row.tres)
@@ -74,7 +74,8 @@ def usage_of_row(row: JobRow) -> Usage | None:
 
 
 def gpus_of_tres(tres: str) -> int | None:
-    """Return the number of GPUs in "cpu=8,node=2,gres/gpu=8,gres/gpu:h100=8"; None if it contains no count of GPUs."""
+    """Return the number of GPUs in Slurm's list of resources `tres`, such as "cpu=8,node=2,gres/gpu=8,gres/gpu:h100=8";
+    None if it contains no count of GPUs."""
     found = _GPUS.findall(tres)
     if not found:
         return None

@@ -22,9 +22,9 @@ def is_archive(name: str) -> bool:
 
 
 def unpack_archive(path: str, name: str, target: str, shown: str, limit: SizeLimit | None = None) -> None:
-    """Unpack the file `path`, whose name is `name`, into the new directory `target`. Raise UsageError, located at
-    `shown`, if the archive is damaged or would write outside of it. Raise the error of `limit` if it contains more
-    bytes. Raise OSError if a file cannot be written.
+    """Unpack the zip or tar file `path`, whose name is `name`, into the new directory `target`. Raise UsageError,
+    located at `shown`, if the archive is damaged or would write outside of `target`. Raise the error of `limit` if it
+    contains more bytes. Raise OSError if a file cannot be written.
 
     Owners are not restored, nor are set-uid bits and permissions for others to write; devices are left out. No member
     may be below a link, and links may only lead to files below `target`.
@@ -45,7 +45,8 @@ def unpack_archive(path: str, name: str, target: str, shown: str, limit: SizeLim
 
 
 def _damage_errors() -> tuple[type[Exception], ...]:
-    """Return the errors that are raised for damaged archives. gzip and bz2 raise OSErrors without an errno."""
+    """Return the classes of the exceptions that Python's readers of zip and tar files raise for damaged archives. gzip
+    and bz2 raise OSErrors without an errno."""
     from lzma import LZMAError
     from tarfile import TarError
     from zipfile import BadZipFile
@@ -74,8 +75,8 @@ def _untar(path: str, place: ConfinedDirectory, count: Callable[[int], None]) ->
 
 
 def _bounded_member() -> Any:
-    """Return a class for the members of untrusted tar files. tarfile reads names and attributes before a member into
-    memory without a limit; with this class, more than a megabyte of them is a ReadError."""
+    """Return a subclass of TarInfo for the members of untrusted tar files. tarfile reads names and attributes before a
+    member into memory without a limit; with this class, more than a megabyte of them is a ReadError."""
     import tarfile as tar
 
     headers = (tar.XHDTYPE, tar.XGLTYPE, tar.SOLARIS_XHDTYPE, tar.GNUTYPE_LONGNAME, tar.GNUTYPE_LONGLINK)
@@ -90,7 +91,8 @@ def _bounded_member() -> Any:
 
 
 def _unzip(path: str, place: ConfinedDirectory, count: Callable[[int], None]) -> None:
-    """Unpack a zip file. Links become files that contain the text with which they are stored."""
+    """Unpack the zip file `path` into the confined directory `place`; `count` is called with 4096 bytes for each
+    member. Links become files that contain the text with which they are stored."""
     from zipfile import ZipFile
 
     with ZipFile(path) as archive:

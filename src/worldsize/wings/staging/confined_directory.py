@@ -57,15 +57,17 @@ class ConfinedDirectory:
         os.close(self._last[1])
 
     def make_directory(self, name: str, mode: int = 0o755, mtime: float | None = None) -> None:
-        """Create a directory and all its parents. `mode` and `mtime` are set later by `finish`."""
+        """Create the directory `name` below the target, and all its parents. `mode` and `mtime` are set later by
+        `finish`."""
         parts = self._parts(name)
         with self._open(parts, name):
             if mtime is not None:
                 self._later[parts] = (mode & _MODES | 0o700, mtime)
 
     def make_link(self, name: str, text: str) -> None:
-        """Create a symbolic link, which must lead to a place inside this directory, independent of entries before or
-        after it. Its text may contain `..` only at its beginning, and not lead above the top."""
+        """Create the symbolic link `name` with the target `text`, which must lead to a place inside this directory,
+        independent of entries before or after it. `text` may contain `..` only at its beginning, and not lead above the
+        top."""
         *above, last = self._file_parts(name)
         if not text:
             raise ImpossibleEntry(f"{name:.80} is a dangling link")
@@ -78,8 +80,8 @@ class ConfinedDirectory:
             os.symlink(text, last, dir_fd=directory)
 
     def make_hard_link(self, name: str, of: str) -> None:
-        """Create a hard link to the file `of`. If that is a symbolic link, create a symbolic link with the same text,
-        which is checked again: from another place it may lead elsewhere."""
+        """Create `name` as a hard link to the existing file `of`. If `of` is a symbolic link, create a symbolic link
+        with the same text, which is checked again: from another place it may lead elsewhere."""
         *above, source = self._file_parts(of)
         try:
             with self._open(above, of, make=False) as directory:
@@ -100,8 +102,8 @@ class ConfinedDirectory:
             os.link(source, last, src_dir_fd=directory, dst_dir_fd=there, follow_symlinks=False)
 
     def write_file(self, name: str, content: IO[bytes], mode: int | None = None, mtime: float | None = None) -> None:
-        """Write a file. A file or link of the same name is replaced; the other names of that file, or the target of
-        that link, are unchanged."""
+        """Write the bytes of `content` to the file `name`, with `mode` and `mtime` unless they are None. A file or link
+        of the same name is replaced; the other names of that file, or the target of that link, are unchanged."""
         *above, last = self._file_parts(name)
         with self._open(above, name) as directory:
             _clear_name(last, directory)
@@ -118,16 +120,16 @@ class ConfinedDirectory:
                 os.close(file)
 
     def finish(self) -> None:
-        """Set the modes and times of the directories. This is done last, since a mode may forbid writing, and writing
-        changes the time."""
+        """Set the modes and times of the created directories. This is done last, since a mode may forbid writing, and
+        writing changes the time."""
         for parts, (mode, mtime) in sorted(self._later.items(), reverse=True):
             with self._open(parts, "/".join(parts), make=False) as directory:
                 os.fchmod(directory, mode)
                 os.utime(directory, (mtime, mtime))
 
     def _parts(self, name: str) -> Parts:
-        """Return the components of a name; none for the top. Raise UnsafeEntry if the name leads out of the directory,
-        ImpossibleEntry if it is too long."""
+        """Return the components of the path `name` below the target; an empty tuple for the target itself. Raise
+        UnsafeEntry if the name leads out of the directory, ImpossibleEntry if it is too long."""
         path = os.path.normpath(name or ".")
         if os.path.isabs(name) or path.split("/")[0] == "..":
             raise UnsafeEntry(errno.EPERM, "a name in it leads outside it", name)
@@ -144,8 +146,8 @@ class ConfinedDirectory:
 
     @contextmanager
     def _open(self, parts: Iterable[str], name: str, make: bool = True) -> Iterator[int]:
-        """Open the directory in which, or as which, `name` is created, and yield its descriptor for a `with`. Errors
-        contain the whole path of `name`.
+        """Open the directory at `parts` below the target, in which, or as which, `name` is created, and yield its
+        descriptor for a `with`; with `make`, missing directories are created. Errors contain the whole path of `name`.
 
         The last directory is kept open, since the next entry is mostly in the same one. No directory that was created
         is ever removed, so that the descriptor always belongs to that name.
@@ -181,7 +183,8 @@ class ConfinedDirectory:
         return os.open(part, _OPEN, dir_fd=above)
 
     def _with_path(self, error: OSError, name: str) -> Exception:
-        """Return the error with the whole path. Return ImpossibleEntry if the names are the cause, and not the disk."""
+        """Return `error`, raised when the entry `name` was created, with the whole path of the entry. Return
+        ImpossibleEntry if the names are the cause, and not the disk."""
         if isinstance(error, UnsafeEntry) or not error.errno or str(error.filename).startswith(self._target):
             return error
         if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG):
@@ -190,7 +193,8 @@ class ConfinedDirectory:
 
 
 def _clear_name(name: str, directory: int) -> None:
-    """Remove a file or link of this name, so that nothing is written through it."""
+    """Remove the file or link `name` in the open directory `directory`, if it exists, so that nothing is written
+    through it."""
     try:
         os.unlink(name, dir_fd=directory)
     except FileNotFoundError:

@@ -39,7 +39,8 @@ def is_web(uri: str) -> bool:
 
 
 def file_name(uri: str) -> str:
-    """Return the local name for the file of a URI."""
+    """Return the local name for the file of a URI: the last part of its path, without unusual characters; "data" if
+    nothing is left."""
     name = unquote(urlsplit(uri).path.rstrip("/").rpartition("/")[2])
     return _UNFIT.sub("_", name)[-_LONGEST:].lstrip(".") or "data"
 
@@ -51,9 +52,10 @@ class DataStore(ContentStore):
     def fetch(
         self, uri: str, folder: bool = False, sha256: str | None = None, what: str = "", max_size: int | None = None
     ) -> FetchedData:
-        """Fetch the file or folder of a URI, or return the copy that is kept. With `folder`, an archive is unpacked.
-        `what` is the name of the data in messages. `max_size` limits the bytes that are fetched, and the content of an
-        archive."""
+        """Fetch the file or folder of a URI, or of a local path, or find the copy that is kept, and return its
+        FetchedData. With `folder`, an archive is unpacked. `sha256` is the checksum that a file must have. `what` is
+        the name of the data in messages. `max_size` limits the bytes that are fetched, and the content of an archive.
+        """
         what = what or file_name(uri)
         limit = download_limit(max_size, display_url(uri))
         try:
@@ -78,8 +80,8 @@ class DataStore(ContentStore):
         return found
 
     def verify(self, path: str, sha256: str, what: str) -> None:
-        """Check a local file against its checksum. The file is read only if it has changed since the last check. Raise
-        UsageError if the checksum differs."""
+        """Check the local file `path` against its checksum `sha256`. The file is read only if it has changed since the
+        last check. Raise UsageError if the checksum differs."""
         status = os.stat(path)
         state = self._state_path(os.path.abspath(path))
         known = {
@@ -97,7 +99,8 @@ class DataStore(ContentStore):
         _compare(digest, sha256, path)
 
     def _copy_from_disk(self, path: str, sha256: str | None, what: str, limit: SizeLimit) -> FetchedData:
-        """Copy a file of this machine in its present state."""
+        """Copy the file `path` of this machine in its present state into the store, unless the store has the same
+        content, and return its FetchedData."""
         if not os.path.isfile(path):
             raise UsageError("is not a file", path, "correct the path; a directory can be an input")
         limit.check(os.path.getsize(path))
@@ -178,8 +181,8 @@ class DataStore(ContentStore):
         return dict(FetchedData(display_url(uri), path, size, digest, mark, time.time())._asdict())
 
     def _keep_checked(self, part: str, name: str, sha256: str | None, what: str, where: str) -> tuple[str, str]:
-        """Move the fetched file `part` to its place by content. Return its checksum and its path. If it should have
-        another checksum, remove it and raise UsageError."""
+        """Move the fetched file `part` to its place by content in the store. Return its checksum and its new path. If
+        the checksum is not `sha256` (unless that is None), remove the file and raise UsageError."""
         digest = self.digest(part, what)
         if sha256 and digest != sha256.lower():
             os.unlink(part)
@@ -189,8 +192,8 @@ class DataStore(ContentStore):
     def unpack(
         self, found: FetchedData, name: str, what: str, known: bool = False, max_size: int | None = None
     ) -> FetchedData:
-        """Unpack a fetched archive, whose name is `name`, unless it is unpacked already. `known` means that its
-        checksum was given."""
+        """Unpack a fetched archive, whose name is `name`, unless it is unpacked already, and return its FetchedData
+        with the path of the folder. `known` means that its checksum was given. `max_size` limits its content."""
         path = os.path.join(self.directory, "folders", (found.sha256 or "")[:32])
         limit = unpack_limit(found.bytes, known, max_size, found.uri)
         self.make(path, lambda part: unpack_archive(found.path, name, part, found.uri, limit), what)
@@ -227,8 +230,8 @@ class DataStore(ContentStore):
 
 
 def _is_open_to_others(uri: str) -> bool:
-    """Return whether another machine could answer instead of the server: the URI uses http, and its host is not this
-    machine."""
+    """Return whether another machine could answer a request for `uri` instead of the server: the URI uses http, and its
+    host is not this machine."""
     parts = urlsplit(uri)
     host = parts.hostname or ""
     return parts.scheme.lower() == "http" and host not in ("localhost", "::1") and not host.startswith("127.")
@@ -243,7 +246,8 @@ def _try_to_write(state: str, value: dict[str, Any]) -> None:
 
 
 def _read_valid_state(state: str) -> dict[str, Any] | None:
-    """Read the state of a URI that was fetched before; None if the data is no longer here."""
+    """Read the file `state`, which records the last download of a URI, and return its values; None if there is none, or
+    the data is no longer here."""
     value = read_object(state)
     return value if os.path.exists(str(value.get("path", ""))) else None
 

@@ -74,8 +74,8 @@ def download(
     *,
     known_content: bool = False,
 ) -> FileVersion | None:
-    """Download the whole file to `part`, and return its version. Return None, without a file, if it is unchanged since
-    `known`.
+    """Download the whole file at `url` to the file `part`, and return its FileVersion. Return None, without a file, if
+    it is unchanged since the version `known`.
 
     An interrupted download in `part` is continued, unless the file has changed meanwhile. Raise UsageError if the
     request is refused permanently; that includes a redirection from https to http, unless the caller knows the content
@@ -88,8 +88,8 @@ def download(
 
 
 def read(url: str, limit: int, headers: Mapping[str, str] | None = None, pauses: Sequence[float] = PAUSES) -> bytes:
-    """Download a small file, and return its content. Raise the errors of `download`; UsageError if it has more than
-    `limit` bytes."""
+    """Download the small file at `url`, and return its content as bytes. Raise the errors of `download`; UsageError if
+    it has more than `limit` bytes."""
     data = _repeat(lambda: _read_small(url, limit, headers or {}), url, "", pauses, time.sleep)
     if len(data) > limit:
         raise UsageError(f"is larger than {limit} bytes", display_url(url))
@@ -113,7 +113,8 @@ def _repeat(
 
 
 def _read_small(url: str, limit: int, headers: Mapping[str, str]) -> bytes:
-    """Read the content. Of a file larger than `limit`, one byte more than the limit is read."""
+    """Read the content of the file at `url` in one attempt, and return it. Of a file larger than `limit`, one byte more
+    than the limit is read. Raise _RetryableError if the connection broke."""
     from http.client import HTTPException
 
     with _open(url, headers) as answer:
@@ -158,7 +159,8 @@ def _conditions(have: FileVersion | None, start: int, known: FileVersion | None)
 
 
 def _resumable_version(part: str) -> FileVersion | None:
-    """Return the version of the file in `part`; None if there is no file that can be continued."""
+    """Return the FileVersion of the interrupted download in the file `part`; None if there is no download that can be
+    continued."""
     try:
         value = read_json(part + ".json")
         return FileVersion(**value) if value and os.path.exists(part) else None
@@ -167,8 +169,8 @@ def _resumable_version(part: str) -> FileVersion | None:
 
 
 def _version(answer: Any, start: int) -> FileVersion:
-    """Return the version in the headers of a response. Its size is that of the whole file, None if the server does not
-    report it."""
+    """Return the FileVersion in the headers of an HTTP response whose body begins at byte `start` of the file. Its size
+    is that of the whole file, None if the server does not report it."""
     length = parse_digits(answer.headers.get("Content-Length"))
     size = None if length is None else length + start
     return FileVersion(answer.headers.get("ETag"), answer.headers.get("Last-Modified"), size)
@@ -197,9 +199,9 @@ def _receive(answer: Any, part: str, start: int, total: int, tick: Tick) -> None
 
 
 def _open(url: str, headers: Mapping[str, str], downgrade: bool = False) -> Any:
-    """Send a request, and return the response, including "not modified" (304) and "range not satisfiable" (416).
-    `downgrade` permits redirections from https to http. Raise UsageError if the request is refused permanently,
-    _RetryableError if another attempt may succeed."""
+    """Send a GET request for `url`, and return the HTTP response, including "not modified" (304) and "range not
+    satisfiable" (416). `downgrade` permits redirections from https to http. Raise UsageError if the request is refused
+    permanently, _RetryableError if another attempt may succeed."""
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
     from urllib.request import Request, build_opener
@@ -230,7 +232,8 @@ def _open(url: str, headers: Mapping[str, str], downgrade: bool = False) -> Any:
 
 
 def refuse_unknown_host(error: object, url: str) -> None:
-    """Raise UsageError if `error` means that no host has the name in the URL: another attempt would not help."""
+    """Raise UsageError if the error of a connection means that no host has the name in `url`: another attempt would not
+    help. Otherwise do nothing."""
     import socket
 
     if isinstance(error, socket.gaierror) and error.errno in (socket.EAI_NONAME, _EAI_NODATA):
@@ -259,7 +262,8 @@ def _error_text(error: object) -> str:
 
 
 def display_url(url: str) -> str:
-    """Return the URL for people: without user, password, query, fragment and the tokens in paths of conda servers."""
+    """Return `url` in the form that is shown to people: without user, password, query, fragment and the tokens in paths
+    of conda servers."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return mask_tokens_in_paths(urlunsplit((parts.scheme, host, parts.path, "", ""))) + ("?…" if parts.query else "")

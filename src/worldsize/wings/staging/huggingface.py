@@ -67,8 +67,9 @@ class Hub:
         self._headers = {"Authorization": "Bearer " + token} if token else {}
 
     def fetch(self, repo: HubRepo) -> HubSnapshot:
-        """Fetch the requested files of a repository. If the hub cannot be reached, use the files that were fetched
-        before, with a notice. Raise UsageError, WorldsizeError, OSError."""
+        """Fetch the requested files of a Hugging Face repository that are not stored yet, and return its HubSnapshot.
+        If the hub cannot be reached, use the files that were fetched before, with a notice. Raise UsageError,
+        WorldsizeError, OSError."""
         snapshot = self._query_snapshot(repo)
         total = sum(blob.size for blob in snapshot.files.values())
         missing = [name for name in snapshot.files if not os.path.exists(snapshot.blob(self._directory, name))]
@@ -147,8 +148,8 @@ class Hub:
 
 
 def _parse_blob(sibling: dict[str, Any]) -> Blob:
-    """Parse a file's entry in the hub's list. Raise ValueError if its name is no checksum, since it becomes a file's
-    name."""
+    """Parse `sibling`, a file's entry in the hub's list of a repository's files, and return its Blob. Raise ValueError
+    if the blob's name is no checksum, since it becomes a file's name."""
     large = sibling.get("lfs")
     name, size = (large["sha256"], large["size"]) if large else (sibling["blobId"], sibling.get("size"))
     return Blob(_parse_checksum(name), int(size or 0))
@@ -165,7 +166,8 @@ def _is_match(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _checksum(path: str, name: str) -> str:
-    """Compute the checksum of a file, of the same kind as `name`: sha256 of the content, or git's sha1 of a blob."""
+    """Compute the checksum of the file `path`, of the same kind as the blob's name `name`: sha256 of the content, or
+    git's sha1 of a blob."""
     if len(name) == 64:
         return file_digest(path)
     return file_digest(path, digest=hashlib.sha1(b"blob %d\0" % os.path.getsize(path), usedforsecurity=False))
@@ -178,7 +180,8 @@ def _hint(what: str, repo: HubRepo) -> str | None:
 
 
 def _token(environ: Mapping[str, str]) -> str:
-    """Return the token that the hub's library would use; "" if there is none, or its file cannot be read."""
+    """Return the access token that the Hugging Face library would use with `environ`; "" if there is none, or its file
+    cannot be read."""
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if environ.get(name):
             return environ[name].strip()

@@ -16,8 +16,8 @@ from worldsize.wings.staging.http import display_url
 
 
 def check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> list[CheckResult]:
-    """Check an input that is a URI, without querying its server. Return the problems. `path` is an address that may be
-    fetched."""
+    """Check the job's input `name`, which is a URI, without querying its server. `path` is an address that may be
+    fetched. Return the problems as a list of CheckResult."""
     at = origins.of(f"inputs.{name}.path")
     if is_web(path):
         if value.type != "uri_folder" or is_archive(file_name(path)):
@@ -32,8 +32,8 @@ def check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> lis
 
 
 def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
-    """Fetch the data that the inputs of the request name by URI, and check local files with a checksum. Return the
-    request with the fetched data. Raise UsageError and WorldsizeError, which name the input."""
+    """Fetch the data that the inputs of the planned job `dry` name by URI, and check local files with a checksum.
+    Return the request with the fetched data. Raise UsageError and WorldsizeError, which name the input."""
     wanted = [(name, value) for name, value in data_inputs(dry.job) if is_remote(value.path or "") or value.sha256]
     data = DataStore(data_directory(request.config, dry.plan.compute), progress)
     found = {}
@@ -52,7 +52,8 @@ def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> Su
 
 
 def _error_at_input(error: WorldsizeError, request: SubmissionRequest, name: str) -> WorldsizeError:
-    """Return the same error, located at the input's key in the job."""
+    """Return an error of the same kind as `error`, located at the key of the job's input `name` that caused it: its
+    path, `sha256` or `max_size`."""
     said = next((key for key in ("max_size", "sha256") if key in error.what), "path")
     key = f"inputs.{name}.{said}"
     what = f"{error.where}: {error.what}" if error.where else error.what

@@ -33,7 +33,7 @@ class SizeLimit:
         self.check(self._count)
 
     def check(self, count: int) -> None:
-        """Raise SizeLimitError if `count` bytes, which are here or announced, are more than the limit."""
+        """Raise SizeLimitError if `count`, a number of bytes that are here or announced, is more than the limit."""
         if self._most is not None and count > self._most:
             raise self._refusal
 
@@ -44,8 +44,8 @@ def download_limit(max_size: int | None, where: str) -> SizeLimit:
 
 
 def unpack_limit(size: int, known: bool, max_size: int | None, where: str) -> SizeLimit:
-    """Return the limit for the content of an archive of `size` bytes. `known` means that a checksum determines its
-    content."""
+    """Return the SizeLimit for the content of an archive of `size` bytes: `max_size` if it is set, no limit if a
+    checksum determines the content (`known`), else 200 times `size`, and at least 1 GiB."""
     if max_size is not None:
         what = f"unpacks to more than max_size, {bytes_text(max_size)}"
         return SizeLimit(max_size, where, what, "set a larger max_size if you trust it")

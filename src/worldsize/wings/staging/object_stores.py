@@ -42,8 +42,8 @@ _PACKAGES = {
 
 
 def find_missing_support(uri: str) -> UsageError | None:
-    """Return an error that states what must be installed, or fixed in the URI, before it can be fetched; None if
-    nothing. Only this Python installation is examined."""
+    """Return an error that states which package must be installed, or what must be fixed in the URI, before `uri` can
+    be fetched with fsspec; None if nothing. Only this Python installation is examined."""
     written = urlsplit(uri).scheme
     package, extra = _PACKAGES.get(written, ("fsspec", "data"))
     try:
@@ -118,7 +118,8 @@ class RemoteFiles:
         return RemoteContent(True, {name: int(each.get("size") or 0) for name, each in files.items()}, "\n".join(marks))
 
     def fetch(self, found: RemoteContent, target: str, tick: Tick) -> None:
-        """Fetch the content into the file `target`, or into the folder `target`, which is created."""
+        """Fetch the content `found`, as `list_content` returns it, into the file `target`, or, if it is a folder, into
+        the folder `target`, which is created. `tick` is called with the bytes that are here and the total."""
         from fsspec.callbacks import Callback
 
         total, done = sum(found.files.values()), 0
@@ -140,8 +141,9 @@ class RemoteFiles:
             tick(done, total)
 
     def _fetch_error(self, error: BaseException) -> WorldsizeError:
-        """Return the error of a failed download, in words. If the service's host is unknown, the error states that:
-        libraries may report it as a problem of credentials."""
+        """Return the UsageError or WorldsizeError that describes `error`, the error of a failed request to an object
+        store. If the service's host is unknown, the error states that: libraries may report it as a problem of
+        credentials."""
         address = service_address(self._uri, os.environ)
         if address:
             try:
@@ -159,7 +161,8 @@ class RemoteFiles:
 
 
 def service_address(uri: str, environ: Mapping[str, str]) -> str | None:
-    """Return the address of the service that provides a URI, if the URI or a variable names it; None otherwise."""
+    """Return the URL of the object store's service for `uri`, if the URI (abfss) or a variable in `environ` (s3) names
+    it; None otherwise."""
     parts = urlsplit(_to_adlfs_address(uri))
     if parts.scheme in ("abfs", "abfss") and parts.username and "." in (parts.hostname or ""):
         return f"https://{parts.hostname}"
@@ -169,8 +172,8 @@ def service_address(uri: str, environ: Mapping[str, str]) -> str | None:
 
 
 def _to_adlfs_address(uri: str) -> str:
-    """Convert a URI of wasb, the older name of the same storage: CONTAINER@ACCOUNT.blob.… becomes
-    CONTAINER@ACCOUNT.dfs.… of abfss. Other URIs are unchanged."""
+    """Return the URI of an object store with wasb, the older name of Azure's storage, replaced:
+    CONTAINER@ACCOUNT.blob.… becomes CONTAINER@ACCOUNT.dfs.… of abfss. Other URIs are unchanged."""
     return _WASB.sub(r"abfss://\1@\2.dfs.\3\4", uri)
 
 
@@ -184,7 +187,8 @@ def _check_inside(path: str, target: str) -> None:
 
 
 def _caught_errors(*own: type[BaseException]) -> tuple[type[BaseException], ...]:
-    """Return `own`, and the errors that the services' packages may raise, as far as these are loaded."""
+    """Return the exception classes `own`, and those that the object stores' own packages may raise, as far as these are
+    loaded."""
     found = (getattr(sys.modules.get(module), name, None) for module, name in _SERVICE_ERRORS)
     return (*own, *(each for each in found if each is not None))
 

@@ -18,8 +18,8 @@ from worldsize.wings.staging.stage import make_staging_directory
 
 
 def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
-    """Fetch what the request's job stages. Return the request with the staging directory. Raise UsageError,
-    WorldsizeError."""
+    """Fetch the data that the `stage:` section of the planned job `dry` names. Return the request with the staging
+    directory. Raise UsageError, WorldsizeError."""
     directory = data_directory(request.config, dry.plan.compute)
     data = DataStore(directory, progress)
     python = _python(dry.plan, request.environ)
@@ -38,13 +38,14 @@ def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> Su
 
 
 def _secrets(job: Job, environ: Mapping[str, str]) -> list[str]:
-    """Return the secret values that the job's requirements use: pip repeats them in an address that it cannot reach."""
+    """Return the secret values that the job's staged pip requirements use, from `environ`: pip repeats them in an
+    address that it cannot reach."""
     asked = variables_of_requirements(staging_spec_of(job.stage).wheels)
     return secret_values({name: environ[name] for name in asked if name in environ}, job.secrets)
 
 
 def _python(plan: Plan, environ: Mapping[str, str]) -> str:
-    """Return the interpreter on this machine that corresponds to `python` in the job's command."""
+    """Return the path of the Python interpreter on this machine that corresponds to `python` in the job's command."""
     import sys
     from shutil import which
 

@@ -67,8 +67,8 @@ class StagingSpec(NamedTuple):
 
 
 def staging_spec_of(values: Mapping[str, Any]) -> StagingSpec:
-    """Return the spec that the mapping describes. Raise ValueError, with a message of the form "key: problem", if it is
-    not valid."""
+    """Return the StagingSpec that `values`, the keys of a job's `stage:` section, describe. Raise ValueError, with a
+    message of the form "key: problem", if they are not valid."""
     torch = [_torch(text) for text in values.get("torch_hub", ())]
     return StagingSpec(
         tuple(dict.fromkeys((*values.get("pip", ()), *values.get("uv", ())))),
@@ -101,8 +101,8 @@ def _torch(text: str) -> TorchRepo | str:
 
 
 def _check_plain(key: str, text: str, name: str, revision: str | None) -> None:
-    """Raise ValueError if a part of the name or of the revision is "..", "." or "": both become names of files, and
-    parts of addresses."""
+    """Raise ValueError if a part of a repository's `name`, or of its `revision`, is "..", "." or "": both become names
+    of files, and parts of addresses. `key` and `text` are for the message."""
     if {"", ".", ".."}.intersection(name.split("/")):
         raise ValueError(f"{key}: {text!r:.80} is not a repository: .. or . is not a name of one")
     if revision is not None and {"", ".", ".."}.intersection(revision.split("/")):

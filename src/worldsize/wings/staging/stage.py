@@ -50,9 +50,10 @@ def make_staging_directory(
     programs: Mapping[str, str],
     secrets: Collection[str] = (),
 ) -> StagingDirectory:
-    """Fetch and check everything that is staged, and create its directory. `programs` contains the environment
-    variables for programs that are started; `secrets` are masked in their messages. Raise UsageError and
-    WorldsizeError, which name what cannot be fetched."""
+    """Fetch and check everything that a job's `stage:` section names, and create its directory below `directory`.
+    Return the StagingDirectory with the path and the ranks' variables. `programs` contains the environment variables
+    for programs that are started; `secrets` are masked in their messages. Raise UsageError and WorldsizeError, which
+    name what cannot be fetched."""
     try:
         parts = [
             *_fetch_hub(stage, directory, data, environ),
@@ -76,8 +77,9 @@ def make_staging_directory(
 def write_staging_directory(
     part: str, path: str, links: dict[str, str], texts: dict[str, str], contents: dict[str, Any]
 ) -> None:
-    """Write the links, texts and record to `part`, which is later renamed to `path`. Links are relative, since the
-    nodes may see the directory under another name."""
+    """Write a staging directory to `part`, which is later renamed to `path`: symbolic links (name to target), files
+    (name to text), and `contents` as the record stage.json. Links are relative, since the nodes may see the directory
+    under another name."""
     for name, target in links.items():
         place = _make_place(part, name)
         os.symlink(os.path.relpath(target, os.path.dirname(os.path.join(path, name))), place)
@@ -90,8 +92,9 @@ def write_staging_directory(
 
 
 def _make_place(part: str, name: str) -> str:
-    """Create the parent directory of a file or link of the stage, and return its path. Raise UsageError if the name
-    leads out of the stage: it comes from a job or a server, and is checked here in any case."""
+    """Create the parent directory of the file or link `name` in the staging directory `part`, and return the path of
+    the file or link. Raise UsageError if the name leads out of the directory: it comes from a job or a server, and is
+    checked here in any case."""
     if not name or os.path.isabs(name) or ".." in name.split("/"):
         raise UsageError(f"a name leads outside the staged data: {name!r:.80}", "stage")
     place = os.path.join(part, name)
@@ -157,8 +160,8 @@ def _fetch_torch(stage: StagingSpec, data: DataStore, environ: Mapping[str, str]
 
 
 def _fetch_checkpoint(url: str, data: DataStore) -> _StagingPart:
-    """Fetch a checkpoint. If its name ends in the beginning of a checksum, as torch names checkpoints, raise UsageError
-    if its checksum differs."""
+    """Fetch the torch.hub checkpoint at `url`, and return its part of the staging directory. If its name ends in the
+    beginning of a checksum, as torch names checkpoints, raise UsageError if its checksum differs."""
     fetched = data.fetch(url, what=f"torch_hub: {file_name(url)}")
     named = _HASH.search(file_name(url))
     if named and not (fetched.sha256 or "").startswith(named[1]):
@@ -169,7 +172,8 @@ def _fetch_checkpoint(url: str, data: DataStore) -> _StagingPart:
 
 
 def _default_branch(repo: TorchRepo, environ: Mapping[str, str]) -> str:
-    """Find a repository's default branch as torch.hub does: main if it exists, else master."""
+    """Return the default branch of a GitHub repository of torch.hub, found as torch.hub does: "main" if it exists, else
+    "master"."""
     try:
         read(f"{_github_url(environ)}/{repo.owner}/{repo.name}/tree/main/", 64 << 20)
     except UsageError:

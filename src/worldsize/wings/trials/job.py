@@ -43,8 +43,9 @@ class Search(NamedTuple):
     options: Mapping[str, Any]
 
     def find_problems(self, job: Job, compute: Compute, origins: KeyOrigins) -> list[CheckResult]:
-        """Check that the trials do not disturb each other, and that the file that the search varies is part of the
-        code."""
+        """Check that the compute does not start all trials at once, and that the configuration file that the search
+        varies is part of the job's code and a JSON object. Return the problem as a list of one CheckResult; an empty
+        list if there is none."""
         what, hint = "", "autotune.config names the JSON file of the code to vary"
         code, name = job.code or "", self.options["config"]
         if "array" not in compute.capabilities:
@@ -60,8 +61,8 @@ class Search(NamedTuple):
         return [CheckResult("error", what, origins.of("autotune"), hint)] if what else []
 
     def with_trials(self, plan: Plan) -> Plan:
-        """Return `plan` as that of a trial: with the rules of the search, and with a short grace period, since a trial
-        has nothing to save at its end."""
+        """Return `plan` as the plan of a trial of this search: with the rules of the search in its options, and with a
+        short grace period, since a trial has nothing to save at its end."""
         return plan._replace(options={**plan.options, "search": self.options}, grace=min(plan.grace, _GRACE))
 
 
@@ -73,7 +74,7 @@ def _holds_object(path: str) -> bool:
 
 
 def make_search(job: Job) -> Search:
-    """Return the search that the job's `autotune` describes. Raise PlanError if no trials can be made from it."""
+    """Return the Search that the job's `autotune` key describes. Raise PlanError if no trials can be made from it."""
     said = job.autotune or {}
     if job.batch_script is not None:
         raise PlanError("a batch script cannot be varied", "autotune", "use its command in a job")
@@ -98,9 +99,9 @@ def make_search(job: Job) -> Search:
 
 
 def trial_settings(search: Mapping[str, Sequence[Literal]], most: int | None) -> tuple[ElementValues, ...]:
-    """Return each combination of values. If there are more than `most`, return `most` of them, always the same ones.
-    Micro-batches grow from one combination to the next, so that those after one that does not fit into memory can be
-    left out. Raise PlanError if there are too many."""
+    """Return the settings of each trial: the combinations of the values in `search`. If there are more than `most`,
+    return `most` of them, always the same ones. Micro-batches grow from one combination to the next, so that those
+    after one that does not fit into memory can be left out. Raise PlanError if there are too many."""
     from math import prod
 
     sizes = {name: sorted(search[name], key=_size) for name in search if name in _MICRO_BATCHES}
@@ -117,7 +118,8 @@ def trial_settings(search: Mapping[str, Sequence[Literal]], most: int | None) ->
 
 
 def _combination(values: Mapping[str, Sequence[Literal]], number: int) -> ElementValues:
-    """Return the combination of this number, from 0. The last name varies fastest."""
+    """Return the combination number `number`, from 0, of the `values` of each name, as a mapping of name to value. The
+    last name varies fastest."""
     found: dict[str, Literal] = {}
     for name in reversed(list(values)):
         number, place = divmod(number, len(values[name]))
@@ -130,7 +132,7 @@ def _size(value: Literal) -> float:
 
 
 def with_own_tuning(arrangement: Arrangement) -> Arrangement:
-    """Return `arrangement` with the search of its launcher, which is DeepSpeed's own. Raise PlanError if the launcher
+    """Return `arrangement` with DeepSpeed's own autotuning turned on in its launcher. Raise PlanError if the launcher
     has none, or if there are several nodes."""
     if not launcher_facts(arrangement.launcher).own_tuning:
         what = "DeepSpeed's own autotuning is a part of its launcher"

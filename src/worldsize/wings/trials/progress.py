@@ -32,8 +32,8 @@ class SearchProgress(ArrayProgress):
 
 
 def best_lines(array: RunArray) -> list[str]:
-    """Return lines about the best trial so far, and the paths of its configuration and of the table of all trials; an
-    empty list before a trial was measured."""
+    """Return two lines about a search, whose trials are the runs of `array`: the best trial so far, and the paths of
+    its configuration and of the table of all trials. Return an empty list before a trial was measured."""
     search = array.array.search or {}
     best = best_result(read_results(array.directory, array.array), search["goal"])
     if best is None:

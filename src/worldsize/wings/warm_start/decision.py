@@ -18,8 +18,9 @@ _MOST_SOURCE = 4 << 20
 def rank_start(
     job: Job, plan: Plan, preload: tuple[str, ...], image: str | None = None, here: bool = False
 ) -> RankStart:
-    """Return how the ranks of the plan start, and why. The script is read if the modules are not named. `image` is the
-    container image in which they start. `here` means that they start on this machine."""
+    """Return the RankStart of the plan: whether ranks start warm (forked from a process with preloaded modules), with
+    which modules, and why. `preload` is the job's key; the script is read if it is "auto". `image` is the container
+    image in which ranks start. `here` means that they start on this machine."""
     doubt = "preload is off" if preload == ("off",) else _doubt_about_plan(plan, image)
     if doubt:
         return RankStart(reason=doubt)
@@ -48,7 +49,8 @@ def _doubt_about_plan(plan: Plan, image: str | None) -> str:
 
 
 def _start_by_script(job: Job, command: PythonCommand) -> RankStart:
-    """Return the start that follows from the imports at the top of the script."""
+    """Return the RankStart that follows from the imports at the top of the script of `command`: warm with these modules
+    if they are known to be safe, otherwise plain, with the reason."""
     said = command.script or command.module
     if said not in (command_text(job.argv) if job.argv else job.command):
         return RankStart(reason=f"an input names {said}")  # an array's runs share one plan, and may have other scripts
@@ -71,7 +73,8 @@ def _start_by_script(job: Job, command: PythonCommand) -> RankStart:
 
 
 def _script_path(job: Job, command: PythonCommand) -> str | None:
-    """Return the path of the script on this machine; None if the code does not contain it."""
+    """Return the path on this machine of the script, or of the module's file, that `command` executes; None if the
+    job's code does not contain it."""
     if command.script:
         path = os.path.join(job.code or "/", command.script)
         return path if os.path.isfile(path) and (job.code or os.path.isabs(command.script)) else None

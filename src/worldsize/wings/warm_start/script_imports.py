@@ -19,9 +19,10 @@ _SETTERS = ("clear", "pop", "popitem", "setdefault", "update")
 
 
 def preloadable(source: str | bytes) -> tuple[str, ...]:
-    """Return the modules that can be imported before the script begins, in the script's order. Only the statements at
-    its top count, up to the first one that does not import the standard library or a safe module: any statement before
-    an import may change what the import does. Raise SyntaxError, ValueError if the source is not Python."""
+    """Return the modules that can be imported before a script with this `source` begins, in the script's order. Only
+    the statements at its top count, up to the first one that does not import the standard library or a safe module: any
+    statement before an import may change what the import does. Raise SyntaxError, ValueError if the source is not
+    Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tree = ast.parse(source)
@@ -45,8 +46,8 @@ def _is_safe(name: str) -> bool:
 
 
 def _leading_imports(tree: ast.Module) -> Iterator[str]:
-    """Yield the names of the modules that are imported before any other statement except constants, such as docstrings.
-    A relative import is yielded as "."."""
+    """Yield the names of the modules that a script imports before any other statement except constants, such as
+    docstrings. A relative import is yielded as "."."""
     for node in tree.body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -71,7 +72,8 @@ def _names_optimizers(tree: ast.Module) -> bool:
 
 def _sets_variables(tree: ast.Module) -> bool:
     """Return whether the script changes os.environ, except for variables that no compiler of torch reads. The module
-    that optimizers import reads hundreds of variables; in a plain start, the script has set them before."""
+    that torch's optimizers import (torch._dynamo) reads hundreds of variables; in a plain start, the script has set
+    them before."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and _is_environ(node.value):
             name = node.slice.value if isinstance(node.slice, ast.Constant) else None

@@ -50,9 +50,10 @@ _RENDEZVOUS, _EXIT = "rendezvous", "exit"
 
 
 class HeadExchange:
-    """The head's server, which replies to the `nodes` of a run, in threads, until `close`. The reply is the head's
-    rendezvous, or its exit record if it has ended with a failure. It listens at `address`, or at all addresses if this
-    machine does not have that one, and at the first free port from `port` on. Raise OSError if no port is free."""
+    """The head node's TCP server, which replies to the member nodes of a run, in threads, until `close`. The reply is
+    the head's rendezvous, or its exit record if the head has ended with a failure. The server listens at `address`, or
+    at all addresses if this machine does not have that one, and at the first free port from `port` on. Raise OSError if
+    no port is free."""
 
     def __init__(self, paths: RunPaths, address: str, port: int, key: bytes, nodes: int = 2) -> None:
         self._paths = paths
@@ -79,8 +80,8 @@ class HeadExchange:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Wait until every member has received a reply, for at most `timeout` seconds, and only until `is_stopped()` is
-        true."""
+        """Wait until every member node has received the head's reply, for at most `timeout` seconds, and only until
+        `is_stopped()` is true."""
         deadline = clock() + timeout
         while self._untold and not is_stopped() and clock() < deadline:
             sleep(_WAIT_PAUSE)
@@ -115,7 +116,8 @@ class HeadExchange:
             self._room.release()
 
     def _known(self) -> dict[str, Any]:
-        """Return what the head can report by now, as a JSON object, which is empty if there is nothing yet."""
+        """Return the reply that the head can send to members now, as a JSON object: its exit record if it failed, else
+        its rendezvous; an empty object if there is neither yet."""
         ended, found = read_exit(self._paths, 0), read_rendezvous(self._paths)
         if ended is not None and ended.code:
             return {_EXIT: ended._replace(ranks=(), warnings=()).to_json()}
@@ -138,8 +140,9 @@ def ask_head(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Heard:
-    """Return the rendezvous that the head at this address has published, or its exit record if it has ended. Both are
-    None if it has reported neither within `timeout` seconds. Replies from any other process are rejected."""
+    """Request, as a member node, the rendezvous of the head at `address`, and repeat that until it replies. Return the
+    rendezvous, or the exit record of the head if it has ended. Both are None if it has reported neither within
+    `timeout` seconds. Replies from any other process are rejected."""
     deadline = clock() + timeout
     pause = _FIRST_PAUSE
     while True:
@@ -169,7 +172,8 @@ def _listen(address: str, port: int) -> socket.socket:
 
 
 def _ask(address: str, port: int, key: bytes, node_rank: int) -> Heard | None:
-    """Send one request to the head at this port and return its reply; None if no head has replied."""
+    """Send one request to the head of the run at `address` and `port`, and return its reply; None if no head that knows
+    the run's key has replied."""
     own = os.urandom(_NONCE // 2).hex().encode()
     try:
         with socket.create_connection((address, port), _PATIENCE) as connection:
@@ -182,8 +186,8 @@ def _ask(address: str, port: int, key: bytes, node_rank: int) -> Heard | None:
 
 
 def _read_line(connection: socket.socket) -> bytes:
-    """Return the first line that was received. If the other side ends the connection or sends too much, return what has
-    arrived."""
+    """Return the first line received on a TCP `connection`, without its line end. If the other side ends the
+    connection, sends too much or takes too long, return what has arrived."""
     line, deadline = b"", time.monotonic() + _PATIENCE
     while b"\n" not in line and len(line) < _LONGEST and time.monotonic() < deadline:
         more = connection.recv(_LONGEST)
@@ -199,7 +203,8 @@ def _question(nonce: bytes, node_rank: int, key: bytes) -> bytes:
 
 
 def _member_of(line: bytes, key: bytes) -> int | None:
-    """Return the rank of the node that sent this request; None if the request is not from a member."""
+    """Return the rank of the member node that sent the request `line` to the head; None if the line is not
+    authenticated with the run's `key`."""
     node_rank = parse_digits(line[_NONCE + _MAC :].decode("ascii", "replace"))
     if node_rank is None or not _is_nonce(line[:_NONCE]):
         return None
@@ -235,6 +240,7 @@ def _mac(key: bytes, text: bytes) -> bytes:
 
 
 def _crossed(text: bytes, key: bytes, nonces: bytes) -> bytes:
-    """Encrypt the text by XOR with a pad made from the key and these nonces. The same call decrypts it."""
+    """Encrypt the bytes `text` of a reply by XOR with a pad made from the key and the nonces. The same call decrypts
+    them."""
     pads = (_mac(key, b"pad%d" % number + nonces) for number in range(len(text) // sha256().digest_size + 1))
     return bytes(each ^ other for each, other in zip(text, b"".join(pads)))

@@ -71,7 +71,8 @@ class SetupLog:
         self._sent = 0
 
     def send(self) -> None:
-        """Write the new output. Nothing is written if there is none yet, or if the log accepts no more."""
+        """Write the output of the setup lines that is new since the last call to the node's log. Nothing is written if
+        there is none yet, or if the log accepts no more."""
         try:
             with open(self._path, "rb") as file:
                 file.seek(self._sent)
@@ -83,7 +84,8 @@ class SetupLog:
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
-    """Run the node. Return the agent's exit code, or 2 if the node could not be prepared."""
+    """Prepare this node of an Azure ML job and run its agent until it has ended. `argv` is the uploaded folder and the
+    locations of inputs and outputs. Return the agent's exit code, or 2 if the node could not be prepared."""
     try:
         node = prepare_node(argv[0], _places(argv[1:]), os.getcwd(), environ)
     except (WorldsizeError, OSError, ValueError, IndexError) as error:
@@ -93,15 +95,16 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
 
 
 def _places(words: Sequence[str]) -> dict[str, str]:
-    """Return the locations in the words `inputs.data=/mnt/x`, `outputs.model=/mnt/y`, by name."""
+    """Return the locations of a job's inputs and outputs, as a mapping of name to path, from words such as
+    `inputs.data=/mnt/x` and `outputs.model=/mnt/y`."""
     pairs = [word.partition("=") for word in words]
     return {name: path for name, _, path in pairs}
 
 
 def prepare_node(folder: str, places: Mapping[str, str], cwd: str, environ: Mapping[str, str]) -> JobNode:
-    """Make the run's directory on this node from the uploaded folder. The plan gets the locations on this node, and
-    `code` is the job's own working directory. Raise OSError, ValueError if the plan is not valid, UsageError if the
-    node's rank is not."""
+    """Make the run's directory on this node from the uploaded `folder`, and return the node's paths, plan, rank and
+    key. The plan gets the locations on this node (`places`), and `code` is the job's own working directory. Raise
+    OSError, ValueError if the plan is not valid, UsageError if the node's rank is not."""
     key = bytes.fromhex(read_file(os.path.join(folder, KEY_FILE)).decode("ascii").strip())
     base = tempfile.mkdtemp(prefix="worldsize-")
     text = with_places(read_file(os.path.join(folder, "plan.json")).decode("utf-8"), base, places)
@@ -121,7 +124,7 @@ def prepare_node(folder: str, places: Mapping[str, str], cwd: str, environ: Mapp
 
 
 def _mark_programs(folder: str, code: str) -> None:
-    """Make those files of the code executable that were executable where the code came from."""
+    """Make those files in the directory `code` executable that were executable on the client, as listed in `folder`."""
     for name in json.loads(read_file(os.path.join(folder, PROGRAMS_FILE))):
         path = os.path.join(code, name)
         try:
@@ -141,8 +144,9 @@ def _node_rank(nodes: int, environ: Mapping[str, str]) -> int:
 
 
 def _run(node: JobNode, environ: Mapping[str, str]) -> int:
-    """Start the agent, and send what it writes until it has ended. Return its exit code. A head that failed before it
-    started ranks then waits until its members have been notified."""
+    """Start the agent of the run on this node, and send the files that it writes through the node's log until it has
+    ended. Return the agent's exit code. A head that failed before it started ranks then waits until its members have
+    been notified."""
     began = time.monotonic()
     stopped: list[int] = []
     for number in _PASSED_ON:
@@ -187,7 +191,8 @@ def _run(node: JobNode, environ: Mapping[str, str]) -> int:
 
 
 def _keep_mlflow_runs(paths: RunPaths) -> None:
-    """Copy the files that MLflow has logged to the outputs, since the run's directory is removed with the node."""
+    """Copy the files that MLflow has logged on this node into the directory of the run's outputs, since the run's
+    directory is removed with the node."""
     if os.path.isdir(paths.mlruns):
         try:
             shutil.copytree(paths.mlruns, os.path.join(paths.outputs, "mlruns"), symlinks=True, dirs_exist_ok=True)

@@ -71,7 +71,8 @@ class LogLines:
         self._key: bytes = blake2b(key).digest()
 
     def marked_lines(self, piece: Piece) -> Iterator[bytes]:
-        """Yield the piece as marked lines with their line ends; one line if the piece is empty."""
+        """Yield the content of a file's `piece` as authenticated, marked lines for the node's log, with their line
+        ends; one line if the piece is empty."""
         at = 0
         while at < len(piece.data) or at == 0:
             part = _first_part(piece.data, at)
@@ -79,8 +80,8 @@ class LogLines:
             at += len(part) or 1
 
     def rank_lines(self, rank: int, piece: Piece) -> Iterator[bytes]:
-        """Yield a piece of a rank's log as lines with their line ends. Parts that are not printable become marked
-        lines."""
+        """Yield a `piece` of the log of the rank `rank` as authenticated lines for the node's log, with their line
+        ends. Parts that are not printable become marked lines."""
         at, odd = piece.at, b""
         for line in _lines(piece.data):
             if _is_printable(line):
@@ -97,9 +98,9 @@ class LogLines:
             yield from self.marked_lines(piece._replace(at=at - len(odd), data=odd))
 
     def parse(self, line: bytes, log_of_rank: Callable[[int], tuple[str, int] | None]) -> tuple[bytes, Piece | None]:
-        """Return the text that others have written before an authenticated line, and the piece in that line; the line
-        itself and None if it is not authenticated. `line` has no line end. `log_of_rank` returns the file and the
-        version of a rank's log."""
+        """Split a `line` of a node's log, without its line end, into (the text that other processes have written before
+        an authenticated line, the piece of a file in that line). Return the line itself and None if it is not
+        authenticated. `log_of_rank` returns the file and the version of a rank's log."""
         found = re.search(_END, line[-_LONGEST_END:])
         if found is None:
             return line, None
@@ -148,7 +149,7 @@ class LogLines:
 
 
 def _lines(data: bytes) -> Iterator[bytes]:
-    """Yield the lines with their line ends. Only a line feed ends a line."""
+    """Yield the lines of `data` with their line ends. Only a line feed ends a line."""
     start = 0
     while start < len(data):
         end = data.find(b"\n", start) + 1 or len(data)
@@ -157,8 +158,8 @@ def _lines(data: bytes) -> Iterator[bytes]:
 
 
 def _is_printable(line: bytes) -> bool:
-    """Return whether a line can be part of a text log unchanged, with any software that handles it. False for one
-    without a line end."""
+    """Return whether a line of a rank's log can be part of a text log unchanged, with any software that handles it.
+    False for one without a line end, one that is too long, or one that is not printable UTF-8."""
     if len(line) > _MOST_TEXT or not line.endswith(b"\n"):
         return False
     try:
@@ -173,8 +174,8 @@ def _json(value: Any) -> bytes:
 
 
 def _first_part(data: bytes, at: int) -> bytes:
-    """Return as many of the bytes from `at` on as a line can contain: whole lines if possible, and of a size that fits
-    as text if possible."""
+    """Return as many bytes of `data` from `at` on as one marked line of the node's log can contain: whole lines if
+    possible, and of a size that fits as text if possible."""
     parts = []
     for most in (_PIECE, _QUOTED_PIECE):
         part = data[at : at + most]
@@ -183,7 +184,8 @@ def _first_part(data: bytes, at: int) -> bytes:
 
 
 def _text(data: bytes) -> bytes:
-    """Return the bytes as a JSON string; b"" if they are not UTF-8, or too long when escaped."""
+    """Return the bytes `data` as a JSON string for a marked line; b"" if they are not UTF-8, or too long when
+    escaped."""
     try:
         text = _json(data.decode())
     except UnicodeDecodeError:
@@ -192,14 +194,15 @@ def _text(data: bytes) -> bytes:
 
 
 def _encoded(data: bytes) -> tuple[bytes, bytes]:
-    """Return the name of the key for the bytes, `text` or `data`, and its value as JSON."""
+    """Return the key under which a marked line contains the bytes `data`, `text` or `data` (base64), and its value as
+    JSON."""
     text = _text(data)
     return (b"text", text) if text else (b"data", b'"%s"' % b2a_base64(data, newline=False))
 
 
 def _piece_of(value: Any) -> Piece:
-    """Return the piece that a JSON value describes. Raise one of the errors that `_parse_marked` catches for any other
-    value."""
+    """Return the piece of a file that the JSON value of a marked line describes. Raise one of the errors that
+    `_parse_marked` catches for any other value."""
     text, whole = value.get("text"), value.get("whole")
     data = text.encode() if isinstance(text, str) else a2b_base64(value["data"])
     file, numbers = value["file"], (value["version"], value["at"], 0 if whole is None else whole)

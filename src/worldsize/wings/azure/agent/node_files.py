@@ -58,12 +58,12 @@ class NodeFiles:
         return name in self._names or is_mlflow_run or self._is_process_log(name)
 
     def rank_of_log(self, name: str) -> int | None:
-        """Return the rank whose log has this name; None for other files."""
+        """Return the rank whose log has the path `name` below the attempt's directory; None for other files."""
         return self._rank_logs.get(name)
 
     def _is_process_log(self, name: str) -> bool:
-        """Return whether the name is that of a log of the agent, a launcher or a service, which have names of their
-        own."""
+        """Return whether the path `name` below the attempt's directory is that of a log of this node's agent, launcher
+        or service, which have names of their own."""
         if not name.startswith(self._log_start) or not name.endswith(self._log_end):
             return False
         letters = name[len(self._log_start) : -len(self._log_end)].replace("_", "").replace("-", "")
@@ -72,7 +72,8 @@ class NodeFiles:
 
 
 def is_replaced(name: str) -> bool:
-    """Return whether a file of this name is written as a whole. Other files grow."""
+    """Return whether a node's file called `name` is written as a whole, as JSON files are. Other files, such as logs,
+    grow."""
     return name.endswith(_WHOLE)
 
 

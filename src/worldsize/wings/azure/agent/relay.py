@@ -91,8 +91,8 @@ class Relay:
         self._is_closed = False
 
     def step(self) -> bool:
-        """Send some of the new data, without waiting. Return whether more could be sent at once. An exit record is sent
-        after everything that existed before it."""
+        """Write some of the new data of the node's files to the node's log, without waiting. Return whether more could
+        be sent at once. An exit record is sent after everything that existed before it."""
         if not self._flush():
             return False
         ended = self._look(EXIT)
@@ -107,7 +107,8 @@ class Relay:
         return self._flush() and more
 
     def finish(self, patience: float = PATIENCE) -> None:
-        """Send the rest, including lines without their line end. Give up after `patience` seconds."""
+        """Write the rest of the node's files to the node's log, including lines without their line end. Give up after
+        `patience` seconds."""
         self._holds = False
         last = self._clock() + patience
         while self.step() or self._pending:
@@ -120,7 +121,8 @@ class Relay:
     # looking and reading
 
     def _look(self, directory: str) -> list[_Found]:
-        """Return the node's own regular files in a directory of the attempt. Links are left out."""
+        """Return the regular files that this node writes in the subdirectory `directory` of the attempt, sorted by
+        name, with their stat. Links are left out."""
         start = f"{directory}/" if directory else ""
         try:
             with Descriptor(self._open_directory(directory)) as place, os.scandir(place) as entries:
@@ -131,7 +133,8 @@ class Relay:
         return sorted(_Found(name, status) for name, status in statuses if status and stat.S_ISREG(status.st_mode))
 
     def _read(self, found: _Found, at: int, most: int) -> bytes | None:
-        """Return up to `most` bytes of the file from `at` on; None if the file was replaced, or cannot be read."""
+        """Return up to `most` bytes of the node's file `found` from the byte `at` on; None if the file was replaced, or
+        cannot be read."""
         directory, _, name = found.name.rpartition("/")
         try:
             with Descriptor(self._open_directory(directory)) as place:
@@ -147,7 +150,8 @@ class Relay:
     # sending
 
     def _send(self, found: _Found, holds: bool) -> bool:
-        """Queue the new data of the file for writing. Return whether there is more."""
+        """Queue the new data of the node's file `found` for writing to the node's log. With `holds`, an incomplete last
+        line waits for its end. Return whether there is more."""
         if is_replaced(found.name):
             self._send_whole(found)
             return False
@@ -187,8 +191,9 @@ class Relay:
         return is_cut
 
     def _takes_all(self, sent: _Sent, data: bytes, holds: bool, is_cut: bool) -> bool:
-        """Return whether a last line without its line end is sent, too. It is if it has waited long enough, or is too
-        long to wait."""
+        """Return whether all of `data`, the next bytes of a file, is sent, including a last line without its line end.
+        It is if that line has waited long enough, is too long to wait, or the relay no longer holds incomplete lines.
+        """
         end = data.rfind(b"\n") + 1
         if end == len(data) or (is_cut and end == 0) or (not holds and not is_cut) or (end == 0 and self._is_due(sent)):
             sent.since = None
@@ -210,8 +215,8 @@ class Relay:
     # writing
 
     def _write(self, lines: Iterator[bytes]) -> None:
-        """Queue the lines for writing, in blocks that a pipe accepts without mixing them with those of other
-        processes."""
+        """Queue authenticated lines for the node's log, in blocks that a pipe accepts without mixing them with those of
+        other processes."""
         for line in lines:
             if self._pending and len(self._pending[-1]) + len(line) <= MOST_BYTES:
                 self._pending[-1] += line
@@ -219,8 +224,8 @@ class Relay:
                 self._pending.append(line)
 
     def _flush(self) -> bool:
-        """Write queued data as far as possible without waiting. Return whether nothing is left and the log still
-        accepts data."""
+        """Write queued lines to the node's log as far as possible without waiting. Return whether nothing is left and
+        the log still accepts data."""
         while self._pending and not self._is_closed and self._poll.poll(0):
             lines = self._pending[0]
             try:

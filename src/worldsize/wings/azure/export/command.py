@@ -69,7 +69,8 @@ def export(options: argparse.Namespace) -> int:
 
 
 def _problem_text(problems: Sequence[ExportRow]) -> str:
-    """Return one problem in a line, or several in the lines below their number, as everywhere."""
+    """Return the text of the error about keys that cannot be exported: one problem in one line, or several in the lines
+    below their number."""
     lines = [f"{row.key}: {row.text}" for row in problems]
     return lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} problems:", *lines])
 

@@ -42,7 +42,8 @@ _NOT_THERE = {
 
 
 def export_environment(environment: str | Mapping[str, Any] | None, base: str) -> tuple[object, list[ExportRow]]:
-    """Return the value of `environment:` in Azure's file, and the rows about it. Paths are relative to `base`."""
+    """Return the value of `environment:` in Azure's job file for a job's `environment`, and the rows of the export's
+    table about it. Paths are relative to `base`. The value is None if the environment cannot be exported."""
     if environment is None:
         return None, [
             _impossible("environment", "is missing, and Azure needs one: name an image, a conda file, or azureml:NAME")
@@ -108,8 +109,9 @@ def _with_image(tree: dict[str, Any], rows: list[ExportRow]) -> tuple[dict[str, 
 
 
 def _conda_file(path: str, base: str) -> tuple[object, list[ExportRow]]:
-    """Return the value of `conda_file` for a file, and rows about it: the path of a conda file, or the content of a
-    conda file made from pip requirements; None if it cannot be used."""
+    """Return the value of `conda_file` in Azure's job file for the environment file `path`, and rows of the export's
+    table about it: the path of a conda file, or the content of a conda file made from pip requirements; None if the
+    file cannot be used."""
     if path.endswith((".yml", ".yaml")):
         return _relative(path, base), []
     if not path.endswith((".txt", ".in")):
@@ -134,8 +136,8 @@ def _conda_file(path: str, base: str) -> tuple[object, list[ExportRow]]:
 
 
 def pip_problems(lines: Sequence[str]) -> list[ExportRow]:
-    """Return a row for each line that an exported file must not contain, since it has a password or a token, or a path
-    of this machine."""
+    """Return an "impossible" row of the export's table for each pip requirement in `lines` that an exported file must
+    not contain, since it has a password or a token, or a path of this machine."""
     rows = []
     for line in lines:
         if mask_text(line) != line:
@@ -153,8 +155,8 @@ def _is_local(line: str) -> bool:
 
 
 def _conda_tree(spec: EnvironmentSpec) -> dict[str, Any]:
-    """Return the content of a conda file. Without a channel it names conda-forge, since conda would use its own
-    default."""
+    """Return the content of a conda file with the packages of `spec`, as a mapping. Without a channel it names
+    conda-forge, since conda would use its own default."""
     dependencies: list[Any] = list(spec.conda)
     if spec.version:
         version = spec.version.strip()
@@ -171,7 +173,8 @@ def _azure_part(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _relative(path: str, base: str) -> str:
-    """Return a local path relative to `base`. A path on a service is returned unchanged."""
+    """Return the absolute local path `path` relative to `base`, the directory of the exported file. Any other path,
+    such as one on a service, is returned unchanged."""
     if not os.path.isabs(path):
         return path
     return os.path.relpath(path, base)

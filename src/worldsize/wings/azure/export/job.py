@@ -79,7 +79,8 @@ _LEFT_OUT = {
 
 
 def export_job(job: Job, base: str) -> ExportedJob:
-    """Return `job` as the keys of a commandJob file in the directory `base`, to which paths are relative.
+    """Return `job` as the tree of keys of Azure's commandJob file in the directory `base`, to which paths are relative,
+    with a row about each key that is translated, left out or impossible.
 
     The tree is valid only if no row is impossible.
     """
@@ -126,8 +127,8 @@ def _command(job: Job, rows: list[ExportRow]) -> str:
 
 
 def _variables(job: Job, rows: list[ExportRow]) -> dict[str, str]:
-    """Return the environment variables without secrets, since a file is stored and shown. Add rows about what is left
-    out."""
+    """Return the environment variables of the exported job without secrets, since a file is stored and shown. Add rows
+    about the variables that are left out or translated to `rows`."""
     found = {}
     for name, value in job.environment_variables.items():
         if is_secret(name, value):
@@ -204,5 +205,6 @@ def _output(name: str, output: Output, rows: list[ExportRow]) -> dict[str, Any]:
 
 
 def _relative(path: str, base: str) -> str:
-    """Return a local path relative to `base`. A path on a service is returned unchanged."""
+    """Return a local path relative to `base`, the directory of the exported file. A path on a service is returned
+    unchanged."""
     return path if is_remote(path) else os.path.relpath(path, base)

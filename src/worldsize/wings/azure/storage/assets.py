@@ -47,9 +47,9 @@ def resolve_asset(client: AssetClient, kind: str, text: str) -> str:
 
 
 def ensure_version(client: AssetClient, path: str, properties: Callable[[], Mapping[str, Any]]) -> str:
-    """Return the id of the version of an asset at `path`. If it does not exist, it is made from the result of
-    `properties`. If that is refused or its answer is lost, and the version exists all the same, another client has made
-    it meanwhile, and it is used. Raise the errors of the client and of `properties`."""
+    """Return the id of the asset version at `path` in the workspace. If it does not exist, it is made from the result
+    of `properties`. If that is refused or its answer is lost, and the version exists all the same, another client has
+    made it meanwhile, and it is used. Raise the errors of the client and of `properties`."""
     try:
         return str(client.get(path)["id"])
     except MissingResource:

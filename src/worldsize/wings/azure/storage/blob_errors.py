@@ -55,7 +55,8 @@ class _SignatureFilter(logging.Filter):
 
 
 def mask_signatures(value: Any) -> Any:
-    """Return a text with the signatures in it masked; a value that is not text is returned unchanged."""
+    """Return a text with the signatures of signed URLs (sig=…) masked; a value that is not text is returned
+    unchanged."""
     return re.sub(r"(?i)\b(sig=)[^&\s'\"]+", r"\1***", value) if isinstance(value, str) else value
 
 

@@ -87,10 +87,10 @@ class Container:
     def upload(
         self, files: Sequence[ContentFile], prefix: str, progress: Progress = no_progress, new: bool = False
     ) -> int:
-        """Upload each file to PREFIX/NAME unless its content is already there. Return how many bytes were sent. Blobs
-        of other names stay. With `new`, the place is known to be empty, and is not listed, for which the signature may
-        not be sufficient. Raise SnapshotError if a file has changed since its digest was computed; MissingResource,
-        SubmitAgain, SubmitRejected, ConfigError."""
+        """Upload each of `files` to the blob PREFIX/NAME of the container unless its content is already there. Return
+        how many bytes were sent. Blobs of other names stay. With `new`, the place is known to be empty, and is not
+        listed, for which the signature may not be sufficient. Raise SnapshotError if a file has changed since its
+        digest was computed; MissingResource, SubmitAgain, SubmitRejected, ConfigError."""
         self._client()
         there = {} if new else {blob.name: _written(blob) for blob in self._list(prefix + "/")}
         wanted = [file for file in files if there.get(f"{prefix}/{file.name}") != (file.digest, file.size)]
@@ -107,9 +107,9 @@ class Container:
         return sent
 
     def find(self, path: str) -> dict[str, Blob]:
-        """Return the blobs at `path` and below, sorted. The keys are the rest of their names: "" for the blob of that
-        name itself, otherwise a text that begins with a slash. Names that would lead out of a folder are left out.
-        Raise the errors of `upload`."""
+        """Return the blobs of the container at `path` and below, as a sorted mapping. The keys are the rest of their
+        names: "" for the blob of that name itself, otherwise a text that begins with a slash. Names that would lead out
+        of a folder are left out. Raise the errors of `upload`."""
         path = path.strip("/")
         blobs = [blob for blob in self._list(path) if not _is_folder(blob)]
         found = {blob.name[len(path) :] if path else f"/{blob.name}": blob for blob in blobs}
@@ -120,7 +120,8 @@ class Container:
         }
 
     def chunks(self, name: str, offset: int = 0) -> Iterator[bytes]:
-        """Yield the content of a blob from `offset` on, as it arrives. Raise the errors of `upload`."""
+        """Yield the content of the blob `name` from the byte `offset` on, in pieces, as it arrives. Raise the errors of
+        `upload`."""
         client = self._client().get_blob_client(name)
         options: dict[str, Any] = {"offset": offset} if offset else {}
         stream = iter(self._call(lambda: client.download_blob(**options)).chunks())
@@ -128,9 +129,9 @@ class Container:
             yield chunk
 
     def download(self, wanted: Mapping[str, Blob], progress: Progress = no_progress) -> None:
-        """Write blobs to the paths that are the keys of `wanted`, with their modification times. Each file is written
-        completely or not at all. A file with the blob's size and time is kept. Raise StorageError if a file cannot be
-        written; else the errors of `upload`."""
+        """Download the blobs of `wanted`, a mapping of local path to Blob, to these paths, with their modification
+        times. Each file is written completely or not at all. A file with the blob's size and time is kept. Raise
+        StorageError if a file cannot be written; else the errors of `upload`."""
         total = sum(blob.size for blob in wanted.values())
         missing = {path: blob for path, blob in wanted.items() if not _is_there(path, blob)}
         done = total - sum(blob.size for blob in missing.values())
@@ -159,8 +160,8 @@ class Container:
         return self._open
 
     def _call(self, ask: Callable[[], Answer]) -> Answer:
-        """Return the result of `ask`. A refused signature is renewed once. Raise the error of `blob_error` if Azure's
-        client fails."""
+        """Return the result of `ask`, a call of Azure's storage client. If the signature is refused, it is renewed and
+        the call is repeated once. Raise the error of `blob_error` if Azure's client fails."""
         from azure.core.exceptions import AzureError, HttpResponseError
 
         try:
@@ -179,8 +180,8 @@ class Container:
         return self._call(lambda: list(client.list_blobs(name_starts_with=prefix, include=["metadata"])))
 
     def _put_all(self, pool: ThreadPoolExecutor, files: Sequence[ContentFile], prefix: str) -> Iterator[int]:
-        """Upload small files in parallel, then large ones one by one, with their blocks in parallel. Yield the size of
-        each piece that was sent."""
+        """Upload `files` to PREFIX/NAME: small files in parallel, then large ones one by one, with their blocks in
+        parallel. Yield the number of bytes of each piece that was sent."""
         small = [file for file in files if file.size <= _BLOCK]
         futures = {pool.submit(self._put, file, f"{prefix}/{file.name}"): file for file in small}
         for future in as_completed(futures):
@@ -199,8 +200,8 @@ class Container:
         self._call(lambda: client.upload_blob(name, data, overwrite=True, metadata={_DIGEST: file.digest}))
 
     def _put_blocks(self, pool: ThreadPoolExecutor, file: ContentFile, name: str) -> Iterator[int]:
-        """Upload a file in blocks and yield the size of each. The blob exists only once all blocks are sent and their
-        content matches the digest."""
+        """Upload a large file to the blob `name` in blocks, and yield the number of bytes of each. The blob exists only
+        once all blocks are sent and their content matches the file's digest."""
         from azure.storage.blob import BlobBlock
 
         size = max(_BLOCK, -(-file.size // _MOST_BLOCKS))
@@ -260,12 +261,13 @@ def _is_there(path: str, blob: Blob) -> bool:
 
 
 def _written(blob: Any) -> tuple[str, int]:
-    """Return the digest and the size of a blob; "" as the digest of a blob that worldsize has not written."""
+    """Return the digest and the size of a blob, where the digest is the metadata that worldsize has set; "" as the
+    digest of a blob that worldsize has not written."""
     return (blob.metadata or {}).get(_DIGEST, ""), blob.size
 
 
 def _is_folder(blob: Any) -> bool:
-    """Return whether an empty blob only represents a folder, as in accounts with a hierarchical namespace."""
+    """Return whether a blob is empty and only represents a folder, as in accounts with a hierarchical namespace."""
     return blob.name.endswith("/") or (blob.metadata or {}).get("hdi_isfolder") == "true"
 
 

@@ -21,8 +21,8 @@ def upload_code(
     progress: Progress = no_progress,
     notice: Notice = no_notice,
 ) -> str:
-    """Return the id of the asset with the content of `folder`, which is uploaded if the workspace has none with this
-    content. It is registered last, so that an existing asset is complete.
+    """Return the id of the workspace's code asset with the content of `folder`, which is uploaded if the workspace has
+    none with this content. It is registered last, so that an existing asset is complete.
 
     credential  of azure-identity, for a workspace whose storage issues no signatures
     progress    called with the number of transferred bytes and the total
@@ -43,7 +43,8 @@ def upload_code(
 def _upload(
     client: AssetClient, path: str, content: Content, credential: Any, progress: Progress
 ) -> Mapping[str, object]:
-    """Upload the files to a container that the workspace makes for them. Return the properties of the asset."""
+    """Upload the code files in `content` to a container that the workspace makes for them. Return the properties of the
+    code asset to register."""
     asked = client.post(path + "/startPendingUpload", {"pendingUploadType": "TemporaryBlobReference"}) or {}
     reference = asked["blobReferenceForConsumption"]
     url = str(reference["blobUri"]).rstrip("/")

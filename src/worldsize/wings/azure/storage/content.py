@@ -52,17 +52,17 @@ class Content(NamedTuple):
 
 
 def file_content(path: str) -> Content:
-    """Return the content of one file. Its digest is the SHA-256 of the file. Raise SnapshotError if it cannot be
-    read."""
+    """Return the content of the single file `path` for an upload: its name, size and digest. The digest of the whole is
+    the SHA-256 of the file. Raise SnapshotError if it cannot be read."""
     file = _read(path, _checked_name(os.path.basename(path), path))
     return Content(file.digest, (file,))
 
 
 def folder_content(folder: str, ignores: bool = False) -> Content:
-    """Return the content of a folder: all files below it, including those to which links lead, since a store of blobs
-    has no links and no empty folders. With `ignores`, files are left out that the folder's own `.amlignore`, else its
-    `.gitignore`, excludes, as in Azure's client. Raise SnapshotError if something cannot be read, or has a name that is
-    not UTF-8."""
+    """Return the content of a folder for an upload, with the digest of each file: all files below it, including those
+    to which links lead, since a store of blobs has no links and no empty folders. With `ignores`, files are left out
+    that the folder's own `.amlignore`, else its `.gitignore`, excludes, as in Azure's client. Raise SnapshotError if
+    something cannot be read, or has a name that is not UTF-8."""
     files: list[ContentFile] = []
     odd: list[str] = []
     warnings: list[str] = []
@@ -108,8 +108,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _entries(folder: str) -> list[tuple[str, str, os.stat_result | None]]:
-    """Return name, path and status of each entry of a folder. Links are followed; the status is None if one leads
-    nowhere."""
+    """Return (name, path, stat) of each entry of the directory `folder`. Links are followed; the stat is None if one
+    leads nowhere."""
     try:
         return [(name, os.path.join(folder, name), _status(os.path.join(folder, name))) for name in os.listdir(folder)]
     except OSError as error:

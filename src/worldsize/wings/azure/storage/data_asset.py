@@ -24,8 +24,9 @@ def upload_input(
     datastore: str = DEFAULT_DATASTORE,
     notice: Notice = no_notice,
 ) -> str:
-    """Return the URI of a local file or folder, and upload what the datastore does not have yet. The URI of a folder
-    ends in "/". A path that is already a URI is returned unchanged. `notice` is called with what is left out.
+    """Return the azureml:// URI of the local file or folder `path` in the workspace's datastore, after uploading what
+    the datastore does not have yet. The URI of a folder ends in "/". A path that is already a URI is returned
+    unchanged. `notice` is called with what is left out.
 
     Raise JobError if there is no such file, or if a folder has no files; else the errors of `upload_code`.
     """
@@ -39,8 +40,9 @@ def upload_input(
 
 
 def local_content(path: str, key: str, notice: Notice = no_notice) -> Content:
-    """Return the content of a file or folder, with at least one file, without what its ignore file excludes. Raise
-    JobError, which names the key `key`, if the path does not exist or contains no file."""
+    """Return the content (files and digests) of the local file or folder `path`, with at least one file, without those
+    that its ignore file excludes, about which `notice` is called. Raise JobError, which names the key `key`, if the
+    path does not exist or contains no file."""
     shown = printable_text(path)
     if not os.path.exists(path):
         raise JobError(f"no such file or directory: {shown}", key, "correct the path, or name a URI")
@@ -55,7 +57,8 @@ def local_content(path: str, key: str, notice: Notice = no_notice) -> Content:
 
 
 def put_content(container: Container, content: Content, progress: Progress = no_progress) -> str:
-    """Upload the content to a place that is named by its digest. Return this place, a path in the container."""
+    """Upload the files of `content` to the container, to a place that is named by their digest. Return this place, a
+    path in the container."""
     place = f"{_PREFIX}/{content.digest}"
     container.upload(content.files, place, progress)
     return place

@@ -14,9 +14,10 @@ DEFAULT_DATASTORE = "workspaceblobstore"
 
 
 def open_datastore(client: AssetClient, name: str = DEFAULT_DATASTORE, credential: Any = None) -> Container:
-    """Return the container of a datastore, with a signature that the workspace issues and renews, or with the account's
-    key. If the datastore has no secret, or its secret may not be read, `credential` of azure-identity is used. Raise
-    ConfigError for a datastore without blobs, MissingResource if there is none; else the errors of the client."""
+    """Return the blob Container behind the datastore `name` of a workspace, with a signature that the workspace issues
+    and renews, or with the account's key. If the datastore has no secret, or its secret may not be read, `credential`
+    of azure-identity is used. Raise ConfigError for a datastore without blobs, MissingResource if there is none; else
+    the errors of the client."""
     path = f"/datastores/{quote(name, safe='')}"
     try:
         store = client.get(path)["properties"]

@@ -56,8 +56,9 @@ def register_environment(
     progress: Progress = no_progress,
     notice: Notice = no_notice,
 ) -> str:
-    """Return the id of the job's environment. It is one that the workspace or a registry has by name, else a version
-    made from its image, conda file, packages or Dockerfile, which is registered if there is none with this content.
+    """Return the id of the job's environment in the workspace. It is one that the workspace or a registry has by name,
+    else a version made from its image, conda file, packages or Dockerfile, which is registered if there is none with
+    this content.
 
     Raise JobError for what Azure cannot build, with all problems in one error; else the errors of `upload_code`.
     """
@@ -98,8 +99,9 @@ def environment_value(job: Job) -> str | dict[str, Any]:
 
 
 def environment_version(value: Mapping[str, Any]) -> EnvironmentVersion:
-    """Return the version to register for an environment without a name. Raise JobError if it has neither image nor
-    build, or both; SnapshotError if a folder to build from cannot be read."""
+    """Return the environment version to register in the workspace for `value`, an environment without a name in the
+    form of Azure's file. Raise JobError if it has neither image nor build, or both; SnapshotError if a folder to build
+    from cannot be read."""
     image, build = value.get("image"), value.get("build")
     if bool(image) == bool(build):
         raise JobError("Azure needs an image or a build, one of them", _KEY, "image: NAME, or build: {path: FOLDER}")
@@ -125,7 +127,8 @@ def environment_version(value: Mapping[str, Any]) -> EnvironmentVersion:
 
 
 def _version_of_image(image: str, conda: str | None) -> str:
-    """Return the name of the version that Azure's client uses, which combines the two digests in its own way."""
+    """Return the name of the version that Azure's client gives an environment with this `image` and conda file text,
+    which combines the two digests in its own way."""
     joined = _sha256(image)
     return _sha256(joined.join(_sha256(conda)) if conda else joined)
 
@@ -135,8 +138,8 @@ def _build(uri: str, dockerfile: str | None) -> dict[str, str]:
 
 
 def _environment_of_file(path: str) -> Mapping[str, Any] | None:
-    """Return the environment in a YAML file with the keys of an environment, with absolute paths; None for a conda
-    file."""
+    """Return the environment mapping that the YAML file `path` contains, with the keys of a job's `environment` and
+    absolute paths; None for a conda file."""
     content = _read_yaml(path)
     if "dependencies" in content:
         return None
@@ -175,7 +178,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
 
 
 def _pip_lines(conda_file: Any) -> Iterator[str]:
-    """Yield the lines of the pip section of a conda file."""
+    """Yield the requirement lines of the pip section of a conda file's content."""
     for each in (conda_file or {}).get("dependencies") or ():
         if isinstance(each, Mapping):
             yield from map(str, each.get("pip") or ())
@@ -188,7 +191,8 @@ def _yaml_text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value with mappings and sequences of any class converted to those that YAML knows."""
+    """Return `value` with mappings and sequences of any class converted to dict and list, which the YAML writer
+    knows."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value

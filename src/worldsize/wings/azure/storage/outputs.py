@@ -33,8 +33,8 @@ class _Kept(NamedTuple):
 
 
 def list_outputs(client: WorkspaceClient, name: str, paths: RunPaths, places: Mapping[str, str]) -> dict[str, int]:
-    """Return the size in bytes of each file that the job has left so far, by the path in the run's directory to which
-    it belongs."""
+    """Return the size in bytes of each file that the job `name` has left in the workspace's storage so far, by the path
+    in the run's directory to which it belongs. `places` are the paths of the job's named outputs."""
     found = {}
     for kept in _kept_outputs(client, name, paths, places):
         with _datastore_of(client, kept) as container:
@@ -50,7 +50,8 @@ def fetch_outputs(
     is_wanted: Callable[[str], bool],
     progress: FetchProgress,
 ) -> None:
-    """Download those files of the job's outputs for which `is_wanted` is true to the paths to which they belong."""
+    """Download the output files of the job `name` from the workspace's storage to the paths in the run's directory to
+    which they belong, if `is_wanted` is true for the path."""
     for kept in _kept_outputs(client, name, paths, places):
         with _datastore_of(client, kept) as container:
             wanted = {place: blob for place, blob in _blobs(container, kept).items() if is_wanted(place)}
@@ -59,9 +60,9 @@ def fetch_outputs(
 
 
 def former_output(client: WorkspaceClient, workspace: WorkspaceSettings, path: str) -> str | None:
-    """Return the URI of the output of a former run in the workspace that belongs at `path` in its run's directory; None
-    for all other paths, and for an output of another workspace that has been fetched. Raise JobError if the run has
-    left nothing there, or if it is in another workspace and has not been fetched."""
+    """Return the azureml:// URI of the output of a former run that belongs at the local `path` in its run's directory,
+    for use as an input; None for all other paths, and for an output of another workspace that has been fetched. Raise
+    JobError if the run has left nothing there, or if it is in another workspace and has not been fetched."""
     run = run_that_keeps(path, os.environ)
     if run is None:
         return None
@@ -108,13 +109,13 @@ def _datastore_of(client: WorkspaceClient, kept: _Kept) -> Container:
 
 
 def _blobs(container: Container, kept: _Kept) -> dict[str, Blob]:
-    """Return the blobs of an output, by the paths to which they belong."""
+    """Return the blobs of an output in the storage container, by the local paths to which they belong."""
     found = container.find(datastore_path(kept.uri)[1])
     return {kept.place + name: blob for name, blob in found.items() if bool(name) != kept.is_file}
 
 
 def datastore_path(uri: str) -> tuple[str, str]:
-    """Return the datastore and the path in it of `azureml://…/datastores/NAME/paths/PATH`. `paths/` may be missing.
+    """Return (datastore name, path in it) from a URI `azureml://…/datastores/NAME/paths/PATH`. `paths/` may be missing.
     Raise StorageError for any other URI."""
     found = re.fullmatch(r"azureml://(?:.*/)?datastores/([^/]+)/(?:paths/)?(.*)", uri)
     if found is None:

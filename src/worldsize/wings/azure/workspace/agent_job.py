@@ -24,8 +24,8 @@ reason."""
 
 
 def agent_request(job: Job, plan: Plan, names: ResolvedNames, files: str) -> dict[str, Any]:
-    """Return the request body for the run's nodes, each of which starts its agent. `files` is the URI of the folder
-    with the run's own files."""
+    """Return the body of the REST request that creates a job of Azure ML with one agent of the run on each node.
+    `files` is the URI of the folder with the run's own files."""
     inputs = {name: value for name, value in job.inputs.items() if not (isinstance(value, Input) and not value.path)}
     asked = job._replace(
         command=node_command(job),
@@ -40,8 +40,8 @@ def agent_request(job: Job, plan: Plan, names: ResolvedNames, files: str) -> dic
 
 
 def node_command(job: Job) -> str:
-    """Return the command that each node executes: the agent's module with the run's files, and the location of each
-    input and output."""
+    """Return the shell command that each node of an Azure ML job executes: the agent's module with the folder of the
+    run's files, and the location of each input and output."""
     places = [f"{shlex.quote(f'inputs.{name}=')}{_expression('inputs', name)}" for name in _data_names(job)]
     places += [f"{shlex.quote(f'outputs.{name}=')}{_expression('outputs', name)}" for name in job.outputs]
     python = '"$(command -v python3 || command -v python)"'
@@ -58,5 +58,6 @@ def _data_names(job: Job) -> list[str]:
 
 
 def _shown_variables(job: Job) -> Mapping[str, str]:
-    """Return the variables that the service may need to see. Those with an expression are left to the agents."""
+    """Return the job's environment variables that are passed to the service, which may need to see them. Those with an
+    expression are left to the agents."""
     return {name: value for name, value in job.environment_variables.items() if "${{" not in value}

@@ -78,7 +78,8 @@ class ResolvedNames(NamedTuple):
 
 
 def request_body(job: Job, names: ResolvedNames) -> dict[str, Any]:
-    """Return the request body for `job`. Keys without a value are left out, and the order is the published one."""
+    """Return the body of the REST request that creates `job` on Azure ML, as a mapping. `names` are the service's ids
+    for the things that the job names. Keys without a value are left out, and the order is the published one."""
     return {"properties": _given(_properties(job, names))}
 
 
@@ -142,8 +143,8 @@ def _distribution(distribution: Distribution) -> dict[str, Any]:
 
 
 def _resources(resources: Resources) -> dict[str, Any]:
-    """Return the resources of the body. If the arguments of the container are a list, the service has no keys for the
-    most instances and the locations, so neither is sent, as in Azure's client."""
+    """Return the `resources` object of the request body. If the arguments of the container are a list, the service has
+    no keys for the most instances and the locations, so neither is sent, as in Azure's client."""
     found = {
         "instanceCount": resources.instance_count,
         "instanceType": resources.instance_type,
@@ -167,8 +168,8 @@ def _limits(timeout: float | None) -> dict[str, Any] | None:
 
 
 def iso_duration(seconds: float) -> str:
-    """Return a time in seconds in the form of ISO 8601, in days, hours, minutes and seconds: 93600 as P1DT2H, 90.5 as
-    PT1M30.5S."""
+    """Return a duration in seconds in the form of ISO 8601, in days, hours, minutes and seconds: 93600 as P1DT2H, 90.5
+    as PT1M30.5S."""
     micros = round(seconds * 1_000_000)
     whole, fraction = divmod(micros, 1_000_000)
     days, rest = divmod(whole, 86400)

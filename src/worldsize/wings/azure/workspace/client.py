@@ -64,29 +64,30 @@ class WorkspaceClient:
         return self._exchange.sent
 
     def get(self, path: str, **params: object) -> Any:
-        """Return the resource at `path`; "" is the workspace itself."""
+        """Return the JSON value of the workspace's resource at `path`, by a GET request; "" is the workspace itself."""
         return self._ask("GET", path, None, params)
 
     def put(self, path: str, body: object = None, **params: object) -> Any:
-        """Create or replace the resource at `path`, and return the answer; None for an empty one. The same body may be
-        sent twice, so it must have the same effect then."""
+        """Create or replace the workspace's resource at `path` by a PUT request, and return the JSON answer; None for
+        an empty one. The same body may be sent twice, so it must have the same effect then."""
         return self._ask("PUT", path, body, params)
 
     def post(self, path: str, body: object = None, **params: object) -> Any:
-        """Send a request that changes something and return the answer; None for an empty one. Raise LostAnswer if it
-        may have had its effect without an answer."""
+        """Send a POST request, which changes something, to `path` in the workspace, and return the JSON answer; None
+        for an empty one. Raise LostAnswer if it may have had its effect without an answer."""
         return self._ask("POST", path, body, params)
 
     def delete(self, path: str, **params: object) -> Any:
-        """Remove the resource at `path` and return the answer; None also if there is no such resource."""
+        """Remove the workspace's resource at `path` by a DELETE request, and return the JSON answer; None also if there
+        is no such resource."""
         try:
             return self._ask("DELETE", path, None, params)
         except MissingResource:
             return None
 
     def list_all(self, path: str, **params: object) -> Iterator[dict[str, Any]]:
-        """Yield each object of a list, whose pages are requested when they are needed. Raise SubmitRejected also for a
-        list that leads to another host, or has no end."""
+        """Yield each object of the workspace's list at `path`, whose pages are requested when they are needed. Raise
+        SubmitRejected also for a list that leads to another host, or has no end."""
         endpoint, page, before = self.settings.endpoint, self.get(path, **params), set[str]()
         while True:
             value = page.get("value") if isinstance(page, dict) else None
@@ -105,7 +106,8 @@ class WorkspaceClient:
             page = _value(self._send("GET", link, path, self._service()), self._service())
 
     def run_history(self, path: str, **params: object) -> Any:
-        """Return the answer of the run history for a path below the workspace: `/runs/NAME/details`."""
+        """Return the JSON answer of the workspace's run history API to a GET request for `path`, such as
+        `/runs/NAME/details`."""
         if self._history is None:
             self._history = self._find_history()
         address, service = self._history, self._service("the run history of Azure Machine Learning", self._history)
@@ -113,8 +115,8 @@ class WorkspaceClient:
         return _value(self._send("GET", url, path, service, params=_given(params)), service)
 
     def get_url(self, url: str, start: int = 0) -> bytes:
-        """Return the content at a signed address from byte `start` on, at most PIECE bytes; b"" if there is no more
-        yet. No token is sent. Raise ExpiredAddress if the signature has expired."""
+        """Return the content at the signed storage address `url` from byte `start` on, at most PIECE bytes; b"" if
+        there is no more yet. No token is sent. Raise ExpiredAddress if the signature has expired."""
         service = self._service("the storage of Azure", _plain_address(url))
         self._check_scheme(url, service)
         headers = {"range": f"bytes={start}-{start + PIECE - 1}", "accept-encoding": "identity"}
@@ -126,12 +128,12 @@ class WorkspaceClient:
         return content if answer.status_code == 206 else content[start : start + PIECE]
 
     def pause(self, seconds: float) -> None:
-        """Wait `seconds`, and call `idle` meanwhile."""
+        """Wait `seconds` seconds, and call the client's `idle` callback meanwhile."""
         self._exchange.wait_for(lambda: self._sleep(seconds))
 
     def _find_history(self) -> str:
-        """Return the address of the API in the workspace's region, which is read from the workspace's discovery
-        address."""
+        """Return the base address of the run history API in the workspace's region, which is read from the workspace's
+        discovery address."""
         found = self.get("")
         properties = found.get("properties") if isinstance(found, dict) else None
         discovery = properties.get("discoveryUrl") if isinstance(properties, dict) else None
@@ -143,7 +145,8 @@ class WorkspaceClient:
         return str(address).rstrip("/")
 
     def _check_scheme(self, url: object, service: Service) -> None:
-        """Raise SubmitRejected if the text is not an address, or if its scheme is not that of the endpoint."""
+        """Raise SubmitRejected if `url`, an address that the service has returned, is not an address, or if its scheme
+        is not that of the endpoint."""
         scheme, host, _ = _origin(url)
         if not host or scheme != urlsplit(self.settings.endpoint).scheme:
             raise SubmitRejected(f"{service.name} is not at an https address", service.url)
@@ -170,8 +173,8 @@ class WorkspaceClient:
         accepted: tuple[int, ...] = (),
         **given: Any,
     ) -> httpx.Response:
-        """Send a request and return the answer if it is a success or has one of the `accepted` statuses; raise an error
-        otherwise. With `signed`, no token is sent."""
+        """Send an HTTP request to `service`, again where that is safe, and return the answer if it is a success or has
+        one of the `accepted` statuses; raise an error otherwise. With `signed`, no token is sent."""
         require_packages("Azure's client", "azure", "httpx")
         renewed = False
 
@@ -194,8 +197,8 @@ class WorkspaceClient:
 
 
 def _open_http(timeout: httpx.Timeout) -> httpx.Client:
-    """Return an HTTP client with the environment's proxies and authorities. Raise ConfigError if these cannot be
-    used."""
+    """Return an HTTP client with the proxies and certificate authorities of the environment. Raise ConfigError if these
+    cannot be used."""
     import httpx
 
     try:
@@ -224,7 +227,7 @@ def _given(params: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _origin(url: object) -> tuple[str, str | None, int | None]:
-    """Return scheme, host and port of an address. The host is None if the text is not an address."""
+    """Return (scheme, host, port) of the URL `url`. The host is None if the text is not an address."""
     try:
         parts = urlsplit(str(url))
         return parts.scheme, parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme)
@@ -233,5 +236,5 @@ def _origin(url: object) -> tuple[str, str | None, int | None]:
 
 
 def _plain_address(url: str) -> str:
-    """Return an address without its query, which may contain a signature."""
+    """Return the URL `url` without its query, which may contain a signature."""
     return url.partition("?")[0]

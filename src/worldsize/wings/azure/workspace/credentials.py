@@ -117,8 +117,8 @@ def _missing() -> ConfigError:
 
 
 def _sign_in_error(said: str) -> WorldsizeError:
-    """Return the error for a message of the credentials: the sign-in is refused, it cannot be reached, or no account is
-    signed in."""
+    """Return the error for `said`, the message of azure-identity about a failed sign-in: ConfigError if the sign-in is
+    refused or no account is signed in, SubmitAgain if it cannot be reached."""
     refused = _REFUSED.search(said)
     if refused:
         return ConfigError(f"the sign-in to Azure is refused: {_plain(refused[0])}", None, SIGN_IN)

@@ -112,8 +112,8 @@ def without_signatures(text: str) -> str:
 
 
 def response_error(answer: Answer, method: str, path: str, service: Service, signed: bool = False) -> WorldsizeError:
-    """Return the error for an answer to the request `method` `path` that is not a success. `signed` means a request for
-    a signed address.
+    """Return the error for the service's `answer` to the request `method` `path`, an answer that is not a success.
+    `signed` means a request for a signed address.
 
     The error is SignInRefused, PermissionRefused (ExpiredAddress for an expired signature), MissingResource or
     ExistingResource. It is ConfigError for a redirection, TurnedAway if the service is busy, LostAnswer if it may have
@@ -144,7 +144,8 @@ def response_error(answer: Answer, method: str, path: str, service: Service, sig
 
 
 def _read_refusal(answer: Answer) -> tuple[str, str, str, str]:
-    """Return the code, the message in one sentence, the targets that the error names, and all messages."""
+    """Return, from the service's answer to a refused request, (the error code, the message in one sentence, the targets
+    that the error names, all messages)."""
     try:
         error = _error_of(json.loads(answer.content), _DEPTH)
     except (ValueError, RecursionError):
@@ -160,8 +161,8 @@ def _read_refusal(answer: Answer) -> tuple[str, str, str, str]:
 
 
 def _error_of(value: Any, depth: int) -> Mapping[str, Any]:
-    """Return the error object of a body. If its message contains another error object as JSON text, that one's values
-    replace its own."""
+    """Return the error object in `value`, the JSON body of a refused request; {} if there is none. If its message
+    contains another error object as JSON text, that one's values replace its own, down to `depth` levels."""
     error = value.get("error", value) if isinstance(value, dict) else {}
     if not isinstance(error, dict):
         return {}
@@ -175,7 +176,8 @@ def _error_of(value: Any, depth: int) -> Mapping[str, Any]:
 
 
 def _details(error: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]:
-    """Yield the innermost errors of which an error consists."""
+    """Yield the innermost error objects in the `details` of the service's error object `error`, down to `depth`
+    levels."""
     found = error.get("details")
     for each in found if isinstance(found, list) and depth else ():
         if isinstance(each, dict):
@@ -189,7 +191,7 @@ def _text(error: Mapping[str, Any], name: str) -> str:
 
 
 def _workspace_hint(code: str, said: str) -> str | None:
-    """Return the hint for a missing workspace if the message shows that the workspace itself is missing; None
-    otherwise. The resource manager names a missing workspace with its type."""
+    """Return the hint to correct `workspace_name` if the service's error shows that the workspace itself is missing;
+    None otherwise. The resource manager names a missing workspace with its type."""
     missing = code == "ResourceNotFound" and re.search(r"/workspaces/[^/'\s]+'", said)
     return _HINTS["WorkspaceNotFound"] if missing else None

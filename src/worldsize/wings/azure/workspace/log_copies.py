@@ -15,17 +15,17 @@ from worldsize.wings.azure.workspace.mirror_files import LogState, MirroredFiles
 
 
 class LogCopies(ABC):
-    """A reader that continues each log where it was last read. Several clients may use it at once. `umask` is that of
-    the run."""
+    """A reader of the logs of an Azure ML job into the run directory, which continues each log where it was last read.
+    Several clients may use it at once. `umask` is that of the run."""
 
     def __init__(self, paths: RunPaths, umask: int) -> None:
         self._paths = paths
         self._umask = umask
 
     def offset(self, log_name: str, size: int | None = None) -> int:
-        """Return the byte from which the log must be read next. `size` is its present length: a log that is shorter
-        than what was read has been replaced, and is read from its start. Raise StorageError; ValueError if it is not a
-        log of the run."""
+        """Return the byte from which the job's log `log_name` must be read next. `size` is its present length: a log
+        that is shorter than what was read has been replaced, and is read from its start. Raise StorageError; ValueError
+        if it is not a log of the run."""
         with self._locked(log_name) as files:
             state = files.load()
             if size is not None and size < state.offset:
@@ -34,9 +34,10 @@ class LogCopies(ABC):
             return state.offset
 
     def apply(self, log_name: str, start: int, data: bytes) -> int:
-        """Process bytes of the log, from its byte `start` on, and write the files that they contain. Return the new
-        `offset`. Bytes that were read before are skipped, and nothing is done if bytes before `start` are missing. A
-        line without its line end may be left to be read again. Raise the errors of `offset`."""
+        """Process `data`, bytes of the job's log `log_name` from its byte `start` on, and write the files that they
+        contain into the run directory. Return the new `offset`. Bytes that were read before are skipped, and nothing is
+        done if bytes before `start` are missing. A line without its line end may be left to be read again. Raise the
+        errors of `offset`."""
         with self._locked(log_name) as files:
             state = files.load()
             skipped = state.offset - start
@@ -48,15 +49,18 @@ class LogCopies(ABC):
 
     @abstractmethod
     def _take(self, log_name: str, files: MirroredFiles, state: LogState, new: bytes) -> int:
-        """Pass the contents of the new bytes to `files`. Return how many bytes are finished."""
+        """Pass the contents of the log's new bytes `new` to `files`, the node's files in the run directory. Return how
+        many bytes are finished."""
 
     @abstractmethod
     def _node_rank(self, log_name: str) -> int:
-        """Return the rank of the node to which the log belongs. Raise ValueError if it is not a log of the run."""
+        """Return the rank of the node to which the job's log `log_name` belongs. Raise ValueError if it is not a log of
+        the run."""
 
     @contextmanager
     def _locked(self, log_name: str) -> Iterator[MirroredFiles]:
-        """Lock the run's logs for this process, and yield the files into which this log is read. Raise StorageError."""
+        """Lock the run's copies of logs for this process while the context is entered, and yield the files into which
+        the log `log_name` is read. Raise StorageError."""
         node_rank = self._node_rank(log_name)
         place = os.path.join(self._paths.root, "relay")
         try:

@@ -30,8 +30,8 @@ _LONGEST_WAIT = 16 * MOST_BYTES
 
 
 def node_of_log(name: str) -> int | None:
-    """Return the node whose process has written this log, for a job with one process on each node; None for other
-    files."""
+    """Return the rank of the node whose process has written the log file `name` of an Azure ML job with one process on
+    each node; None for other files."""
     found = re.fullmatch(_LOG, name)
     return int(found.group(1) or 0) if found else None
 
@@ -77,8 +77,8 @@ class Mirror(LogCopies):
 
 
 def _complete_length(data: bytes) -> int:
-    """Return how many bytes to process: whole lines. For a very long line without its line end, these are all bytes
-    that cannot belong to a line of the agent."""
+    """Return how many bytes of `data`, new bytes of a node's log, can be processed now: whole lines. For a very long
+    line without its line end, these are all bytes that cannot belong to a line of the agent."""
     end = data.rfind(b"\n") + 1
     return len(data) - MOST_BYTES if len(data) - end > _LONGEST_WAIT else end
 
@@ -109,7 +109,8 @@ class _Reading:
             self._files.append_others(others + b"\n")
 
     def _take_piece(self, piece: Piece) -> bool:
-        """Pass the piece to the files if the node may write that file. Return whether it may."""
+        """Pass `piece`, the piece of a file in a log line, to the files of the run directory if the node may write that
+        file. Return whether it may."""
         if not self._is_own(piece.file) or is_replaced(piece.file) is (piece.whole is None):
             return False
         if self._files.take(piece):
@@ -132,8 +133,8 @@ class _Reading:
 
 
 def _attempt_and_name(file: str) -> tuple[int | None, str]:
-    """Return, for a file below the run's directory, the attempt and the path below the attempt's directory. The attempt
-    is None if the file does not belong to one."""
+    """Return (attempt number, path below the attempt's directory) of the path `file` below the run's directory. The
+    attempt is None if the file does not belong to one."""
     directory, _, name = file.partition("/")
     digits = directory[len(_ATTEMPT) :] if directory.startswith(_ATTEMPT) else ""
     number = parse_digits(digits)

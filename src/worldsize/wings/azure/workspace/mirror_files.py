@@ -53,8 +53,9 @@ class _Tail:
 
 
 class MirroredFiles:
-    """The files of one node, with new data that is collected and written by `write`. `log` is the log's name without
-    its directory, `umask` that of the run. Methods raise OSError."""
+    """The files of one node in the client's copy of a run directory, with new data that is collected and written by
+    `write`. `log` is the name of the node's log without its directory, `umask` that of the run. Methods raise OSError.
+    """
 
     def __init__(self, paths: RunPaths, node_rank: int, log: str, umask: int = 0o077) -> None:
         self._umask = umask
@@ -68,8 +69,8 @@ class MirroredFiles:
         self._others_size = 0
 
     def load(self) -> LogState:
-        """Load and return the state of the log. If a file has lost data that was written, the state is that of a log
-        that has not been read."""
+        """Load and return the recorded state of the node's log: how far it was read, and the sizes of the files. If a
+        file has lost data that was written, the state is that of a log that has not been read."""
         state = _parse_state(read_object(self._state_path))
         sizes = {self._place(file): known.size for file, known in state.files.items()}
         if any(self._size(place) < size for place, size in {**sizes, self._others: state.others}.items()):
@@ -79,7 +80,8 @@ class MirroredFiles:
         return state
 
     def take(self, piece: Piece) -> bool:
-        """Add a piece. Return whether it begins a new version of its file. Data that has already arrived is skipped."""
+        """Collect `piece`, a piece of a node's file, to be written by `write`. Return whether it begins a new version
+        of its file. Data that has already arrived is skipped."""
         known = self._files.get(piece.file, FileState())
         if piece.version < known.version or (piece.file not in self._files and len(self._files) >= MOST_FILES):
             return False
@@ -101,13 +103,14 @@ class MirroredFiles:
         return begins
 
     def append_others(self, text: bytes) -> None:
-        """Add text that others have written to the log."""
+        """Collect `text` that other processes than the agent have written to the node's log, to be written by
+        `write`."""
         self._tails.setdefault(self._others, _Tail(self._others_size)).parts.append(text)
         self._others_size += len(text)
 
     def write(self, state: LogState) -> None:
-        """Write everything that was added, with the files that are replaced as a whole last. Then save `state` with the
-        new sizes."""
+        """Write the collected data to the files of the run directory, with the files that are replaced as a whole last.
+        Then save `state` with the new sizes."""
         for place, tail in self._tails.items():
             self._write_from(place, tail.size, b"".join(tail.parts))
         for path, data in self._wholes.items():
@@ -118,8 +121,8 @@ class MirroredFiles:
         write_json(self._state_path, {"version": STATE_VERSION, **state._asdict()}, private=True)
 
     def _place(self, file: str) -> str:
-        """Return the path to which the data of a file is written. The data of a file that is replaced as a whole is
-        collected at another path until it is complete."""
+        """Return the path to which the data of the node's file `file` is written. The data of a file that is replaced
+        as a whole is collected at another path until it is complete."""
         return self._parts + file.replace("/", "-") if is_replaced(file) else file
 
     def _size(self, place: str) -> int:
@@ -136,8 +139,8 @@ class MirroredFiles:
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[int]:
-        """Open a regular file below the run's directory for reading and writing, and yield its descriptor. The file is
-        made if it is missing."""
+        """Open the regular file `path`, relative to the run's directory, for reading and writing while the context is
+        entered, and yield its descriptor. The file is made if it is missing."""
         with (
             self._opened_directory(path) as (place, name),
             Descriptor(os.open(name, _FILE, 0o600, dir_fd=place)) as file,
@@ -154,7 +157,8 @@ class MirroredFiles:
             os.replace(os.path.join(self._root, whole), name, dst_dir_fd=place)
 
     def _write_from(self, path: str, at: int, data: bytes) -> None:
-        """Write `data` after the first `at` bytes of the file, as its end."""
+        """Write `data` after the first `at` bytes of the file `path` in the run directory, and cut off what the file
+        had after them."""
         with self._opened(path) as file:
             os.ftruncate(file, at)
             os.lseek(file, at, os.SEEK_SET)
@@ -182,7 +186,7 @@ class MirroredFiles:
 
 
 def _parse_state(value: Any) -> LogState:
-    """Return the state in a JSON value; that of an unread log if the value is not valid."""
+    """Return the recorded state of a node's log in a JSON value; that of an unread log if the value is not valid."""
     try:
         require_version(value, STATE_VERSION, "state of a log")
         files = {file: check_fields(tuple_of(FileState, known)) for file, known in value["files"].items()}

@@ -32,8 +32,8 @@ the number of further readings at least if a log is empty."""
 
 
 def observe_run(client: WorkspaceClient, handle: Handle) -> Observation:
-    """Fetch what the run's nodes have written into its directory, and return the observation of its job. Errors of the
-    service or of the connection give an unknown observation."""
+    """Fetch the files that the nodes of a run on Azure ML have written into its local directory, and return the
+    observation of its job. Errors of the service or of the connection give an unknown observation."""
     try:
         seen = look_at_job(client, handle)
         if seen.phase not in ("running", "ended"):
@@ -49,7 +49,8 @@ def observe_run(client: WorkspaceClient, handle: Handle) -> Observation:
 
 
 def look_at_job(client: WorkspaceClient, handle: Handle) -> Observation:
-    """Return the service's report on the job. Raise WorldsizeError if the service refuses or does not answer."""
+    """Query Azure ML for the job of `handle`, and return its state as an Observation. Raise WorldsizeError if the
+    service refuses or does not answer."""
     name = native_name(handle)
     try:
         properties = client.get(f"/jobs/{name}").get("properties") or {}
@@ -63,8 +64,9 @@ def look_at_job(client: WorkspaceClient, handle: Handle) -> Observation:
 
 
 def fetch_logs(client: WorkspaceClient, handle: Handle) -> bool:
-    """Write what is new in the nodes' logs into the directory of a run of this user. Return whether every node's exit
-    record is there; True also for a run for which nothing can be fetched. Raise WorldsizeError."""
+    """Read the new parts of the nodes' logs, and write the files that they contain into the directory of a run of this
+    user. Return whether every node's exit record is there; True also for a run for which nothing can be fetched. Raise
+    WorldsizeError."""
     paths, plan = _own_run(handle)
     key = _key(paths) if plan is not None else None
     if plan is None or key is None:
@@ -78,7 +80,7 @@ def fetch_logs(client: WorkspaceClient, handle: Handle) -> bool:
 
 
 def follow_service_job(client: WorkspaceClient, handle: Handle, seen: Observation) -> Observation:
-    """Write what the ranks of a job without agents have written, and the service's report on the job, into the
+    """Write the logs of the ranks of a job without agents, and records of the service's report on the job, into the
     directory of a run of this user. Return the observation `seen`, with a time limit added to it if that ended the job.
     Raise WorldsizeError."""
     paths, plan = _own_run(handle)
@@ -99,8 +101,9 @@ def follow_service_job(client: WorkspaceClient, handle: Handle, seen: Observatio
 def _fetch_rank_logs(
     client: WorkspaceClient, handle: Handle, paths: RunPaths, plan: Plan, is_over: bool
 ) -> dict[str, Any]:
-    """Write what is new in the ranks' logs, and return the job's details. After the end of a job its logs may still be
-    arriving. They are then read until all exist and do not grow any more, at most `_ROUNDS` times."""
+    """Write the new parts of the ranks' logs of a job without agents into the run directory, and return the job's
+    details from the run history. After the end of a job its logs may still be arriving. They are then read until all
+    exist and do not grow any more, at most `_ROUNDS` times."""
     sizes: dict[str, int | None] = {}
     for number in range(_ROUNDS):
         if number:
@@ -117,7 +120,8 @@ def _fetch_rank_logs(
 
 
 def _own_run(handle: Handle) -> tuple[RunPaths, Plan | None]:
-    """Return the run's paths and its plan. The plan is None if nothing may be fetched into the directory."""
+    """Return the paths and the plan of the run that `handle` belongs to. The plan is None if nothing may be fetched
+    into the run directory, since it is not this user's own or is damaged."""
     paths = RunPaths(handle.get("run_dir") or "")
     if not paths.root or not is_own(paths):
         return paths, None
@@ -128,8 +132,9 @@ def _own_run(handle: Handle) -> tuple[RunPaths, Plan | None]:
 
 
 def _fetch_log(client: WorkspaceClient, copies: LogCopies, name: str, url: str) -> int | None:
-    """Write what is new in a log. Return how many of its bytes are finished; None for a log that is listed but does not
-    exist yet. The last known byte is requested again: if the log has none there, it was replaced by a shorter one."""
+    """Read the new part of the log `name` from the address `url`, and pass it to `copies`. Return how many of its bytes
+    are finished; None for a log that is listed but does not exist yet. The last known byte is requested again: if the
+    log has none there, it was replaced by a shorter one."""
     start = copies.offset(name)
     while True:
         first = max(start - 1, 0)
@@ -147,12 +152,13 @@ def _fetch_log(client: WorkspaceClient, copies: LogCopies, name: str, url: str) 
 
 
 def _log_files(details: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the addresses of a job's logs, by their names."""
+    """Return the signed addresses of a job's logs, by the names of the logs, from the job's `details` in the run
+    history."""
     return details.get("logFiles") or {}
 
 
 def native_name(handle: Handle) -> str:
-    """Return the service's name of the run's job."""
+    """Return the name by which Azure ML knows the job of the run with this `handle`."""
     return str(handle.get("name") or handle["run_id"])
 
 

@@ -10,5 +10,6 @@ _MIDDLE, _WIDTH = 300.0, 60.0
 
 
 def pause_seconds(age: float) -> float:
-    """Return the seconds until the next look at a job whose state is `age` seconds old: a sigmoid from 2 to 60."""
+    """Return the seconds until a job on Azure ML is queried again when its state is `age` seconds old: a sigmoid from 2
+    to 60."""
     return _SHORTEST + (_LONGEST - _SHORTEST) / (1.0 + math.exp((_MIDDLE - max(age, 0.0)) / _WIDTH))

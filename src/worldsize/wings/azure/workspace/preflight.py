@@ -22,7 +22,8 @@ _SWITCHES = {"NCCL_IB_DISABLE": ("1",), "NCCL_NET": ("socket", "Socket"), "OMPI_
 
 
 def check_job(job: Job, plan: Plan, workspace: WorkspaceSettings) -> list[CheckResult]:
-    """Return all findings about the job at once."""
+    """Return all problems of `job` that would occur in the Azure ML workspace, as a list of CheckResult, without
+    querying the service."""
     found = [*_impossible(job, plan), *_environment(job, workspace), *_fabric(job)]
     if not workspace.agent:
         found += export_findings(with_environment(job, workspace), {each.where for each in found})
@@ -30,7 +31,8 @@ def check_job(job: Job, plan: Plan, workspace: WorkspaceSettings) -> list[CheckR
 
 
 def _environment(job: Job, workspace: WorkspaceSettings) -> list[CheckResult]:
-    """Return the problems that keep the service from building the job's environment."""
+    """Return the problems that keep Azure ML from building the job's environment, as a list of CheckResult: it is
+    missing, or cannot be built there."""
     if job.environment is None and workspace.environment is None:
         what = "Azure ML runs a job in an environment, and this one names none"
         hint = "environment: azureml:NAME@latest, or {image: …, conda_file: …}; or `environment` of the compute"
@@ -71,7 +73,8 @@ def _impossible(job: Job, plan: Plan) -> list[CheckResult]:
 
 
 def _fabric(job: Job) -> list[CheckResult]:
-    """Return a notice for each variable that switches InfiniBand off on nodes that have it."""
+    """Return a notice for each environment variable of the job that switches InfiniBand off, if its machines have
+    InfiniBand."""
     size = azure_size(job.resources.instance_type or "")
     if size is None or not size.ports:
         return []

@@ -27,7 +27,8 @@ _RECORDS = "records"
 
 
 def ranks_of_logs(names: Iterable[str], nodes: Sequence[NodePlan]) -> dict[str, int]:
-    """Return the ranks of those names that are the logs of processes of a job, with at most one name for each rank.
+    """Return the rank of each log of a process of an Azure ML job among the file `names`, as a mapping of name to rank,
+    with at most one name for each rank.
 
     Numbers in names count processes, with parameter servers last. Numbers in names with `_ps` count only parameter
     servers. The log of a single process may be without a number.
@@ -54,12 +55,14 @@ class ServiceJobFiles(LogCopies):
         self._ranks = ranks
 
     def write_start(self, time: float) -> None:
-        """Record when the job's processes started, unless that was recorded before. Raise StorageError."""
+        """Record in the run's events when the processes of the Azure ML job started, unless that was recorded before.
+        Raise StorageError."""
         event = {"time": time, "event": "ranks_started", "from": "Azure ML"}
         self._write_once({self._paths.events(0): json.dumps(event) + "\n"})
 
     def write_end(self, records: Sequence[ExitRecord]) -> None:
-        """Write the nodes' exit records, unless they exist. Raise StorageError."""
+        """Write the exit records of the nodes, made from the service's report, into the run directory, unless they
+        exist. Raise StorageError."""
         self._write_once(
             {self._paths.exit_record(record.node_rank): json.dumps(record.to_json()) for record in records}
         )

@@ -19,17 +19,18 @@ _ASKED_FOR = "full"
 
 
 def exported_job(job: Job) -> Job:
-    """Return `job` as its exported Azure ML file describes it, with the environment of `job` unchanged. This is the job
-    that the service is requested to run."""
+    """Return the Job that results from exporting `job` to an Azure ML job file and parsing that file again, with the
+    environment of `job` unchanged. The service is requested to run this job."""
     exported = export_job(job._replace(compute=None), _ROOT)
     tree = {key: value for key, value in exported.tree.items() if key != "environment"}
     return parse_job(dump_tree(tree), f"{_ROOT}job.yml").job._replace(environment=job.environment)
 
 
 def export_findings(job: Job, said: Collection[str | None]) -> list[CheckResult]:
-    """Return what an export of `job` refuses, as errors, and what it leaves out, as notices. An environment variable
-    with an expression is a notice too, because it is sent unchanged. Leave out the keys in `said`, which are reported
-    already, and an environment that cannot be exported, which is reported where it is created."""
+    """Return what an export of `job` to Azure ML reports, as a list of CheckResult: an error for each key that cannot
+    be exported, a notice for each key that is left out, and a notice for each environment variable with an expression,
+    which is sent unchanged. Leave out the keys in `said`, which are reported already, and an environment that cannot be
+    exported, which is reported where it is created."""
     found = []
     for row in export_job(job._replace(compute=None), _ROOT).rows:
         key = row.key.partition(".")[0]
@@ -52,8 +53,8 @@ def export_findings(job: Job, said: Collection[str | None]) -> list[CheckResult]
 
 
 def without_agents(plan: Plan) -> Plan:
-    """Return the plan without the work that only agents do: metrics, setup and checks. Raise PlanError if the plan is a
-    search or a full check, which consist of such work."""
+    """Return `plan` without the work that only worldsize's agents do: metrics, setup and checks. Raise PlanError if the
+    plan is a search or a full check, which consist of such work."""
     if "search" in plan.options or plan.options.get("check", {}).get("mode") == _ASKED_FOR:
         what = "trials and node checks need worldsize's agent, and this compute runs without it"
         raise PlanError(what, "agent", "leave out `agent = false` of the compute")

@@ -32,7 +32,8 @@ _PROVIDER = "providers/Microsoft.MachineLearningServices"
 
 
 def complete_settings(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings unchanged: `python` is a path in the job's environment."""
+    """Return `values`, the settings of a compute of type azureml, unchanged. The setting `python` is a path in the
+    job's environment."""
     return values
 
 
@@ -72,8 +73,8 @@ class WorkspaceSettings(NamedTuple):
 
 
 def workspace_settings(settings: ComputeSettings) -> WorkspaceSettings:
-    """Return the workspace settings of a compute. Raise ConfigError if a required key is missing or the endpoint is
-    unsafe."""
+    """Return the WorkspaceSettings that the configured `settings` of a compute of type azureml describe. Raise
+    ConfigError if a required key is missing or the endpoint is unsafe."""
     said = settings.options
     where = f"compute.{settings.name}"
     for key, example in _NEEDED.items():
@@ -91,7 +92,8 @@ def workspace_settings(settings: ComputeSettings) -> WorkspaceSettings:
 
 
 def handle_fields(workspace: WorkspaceSettings) -> dict[str, str]:
-    """Return the fields of a handle that identify its workspace. They contain no credentials."""
+    """Return the fields of a run's handle that identify `workspace`, by name: the endpoint, the subscription, the
+    resource group and the workspace's name. They contain no credentials."""
     return {name: getattr(workspace, name) for name in _PLACE}
 
 

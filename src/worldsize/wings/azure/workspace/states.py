@@ -20,7 +20,7 @@ _LONGEST = 500
 
 
 class JobState(NamedTuple):
-    """The meaning of one state of a job.
+    """The meaning of one state of an Azure ML job.
 
     phase   the phase of an observation: "queued" | "running" | "ended" | "unknown"
     words   a description for users, to follow "Azure ML: "
@@ -51,8 +51,8 @@ JOBS: Mapping[str, JobState] = {
 
 
 def observation(properties: Mapping[str, Any], said: Mapping[str, Any] | None = None) -> Observation:
-    """Return the observation that follows from a job's `properties`. `said` is the service's error, {"code",
-    "message"}, of a failed job; None if the service does not report one."""
+    """Return the Observation of a run that follows from the `properties` of its Azure ML job. `said` is the service's
+    error, {"code", "message"}, of a failed job; None if the service does not report one."""
     word = str(properties.get("status") or "")
     state = JOBS.get(word)
     if state is None:
@@ -69,8 +69,8 @@ def observation(properties: Mapping[str, Any], said: Mapping[str, Any] | None = 
 
 
 def _cause(text: str) -> tuple[str | None, int]:
-    """Return the reason and the exit code of a failed job whose agents cannot report them. The reason is None, and the
-    code 1, if the service's message does not show the cause plainly."""
+    """Return the reason and the exit code of a failed Azure ML job whose agents cannot report them, from `text`, the
+    service's error message. The reason is None, and the code 1, if the message does not show the cause plainly."""
     ended = _USER_PROCESS.search(text)
     if ended:
         code = int(ended[1])
@@ -85,6 +85,7 @@ def _failure_text(said: Mapping[str, Any] | None) -> str:
 
 
 def _error_text(said: Mapping[str, Any] | None) -> str:
-    """Return the first line of the service's error message, cut to a readable length; "" if there is none."""
+    """Return the first line of the message in `said`, the service's error of a failed job, cut to a readable length; ""
+    if there is no message."""
     text = str((said or {}).get("message") or "").strip()
     return text.splitlines()[0][:_LONGEST] if text else ""

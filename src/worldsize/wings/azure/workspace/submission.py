@@ -49,7 +49,8 @@ class Request(NamedTuple):
 
 
 def preview(request: Request, plan: Plan, workspace: WorkspaceSettings) -> str:
-    """Return the request that creates the job, with placeholders for the names that only the workspace can assign."""
+    """Return the text of the HTTP request that creates the run's job in the Azure ML workspace (the PUT line and the
+    JSON body), with placeholders for the names that only the workspace can assign."""
     job = _asked_job(request, workspace)
     data = {path: f"{path} {_UNKNOWN}" for path in _local_paths(job)}
     names = ResolvedNames(
@@ -67,9 +68,9 @@ def preview(request: Request, plan: Plan, workspace: WorkspaceSettings) -> str:
 def submit_run(
     client: WorkspaceClient, submission: Submission, workspace: WorkspaceSettings, told: set[str] | None = None
 ) -> Handle:
-    """Upload the files that the run needs and the workspace does not have yet, and create the run's job. Return its
-    handle. `told` is the set of notices that were shown already; the notices of this call are added to it. Raise
-    SubmitRejected if the service refuses the job, and SubmitAgain if an earlier step failed."""
+    """Upload the files that the run needs and the Azure ML workspace does not have yet, and create the run's job there.
+    Return the run's handle. `told` is the set of notices that were shown already; the notices of this call are added to
+    it. Raise SubmitRejected if the service refuses the job, and SubmitAgain if an earlier step failed."""
     request: Request = submission.payload
     line = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
@@ -111,7 +112,8 @@ class _Reports(NamedTuple):
 def _upload(
     client: WorkspaceClient, request: Request, submission: Submission, workspace: WorkspaceSettings, reports: _Reports
 ) -> dict[str, Any]:
-    """Upload everything that the run's job names, and return the body of the request that creates the job."""
+    """Upload the code, the environment and the inputs of the run's Azure ML job, and with agents the run's own files.
+    Return the body of the request that creates the job."""
     plan, paths = submission.plan, submission.paths
     job = _asked_job(request, workspace)
     if not workspace.agent:
@@ -130,15 +132,15 @@ def _upload(
 
 
 def _asked_job(request: Request, workspace: WorkspaceSettings) -> Job:
-    """Return the job to request, with the compute's environment if the job names none. Without agents, it is the job as
-    its exported file describes it."""
+    """Return the job of `request` as the Azure ML service is requested to run it, with the compute's environment if the
+    job names none. Without agents, it is the job as its exported file describes it."""
     job = with_environment(request.job, workspace)
     return job if workspace.agent else exported_job(job)
 
 
 def _with_own_inputs(job: Job, paths: RunPaths) -> Job:
-    """Return the job with the inputs that the run has of its own as an element of an array. Agents read these from
-    their plan."""
+    """Return `job` with the input values that its run has as an element of a job array; `job` unchanged if the run is
+    not such an element. Agents read these values from their plan."""
     place = array_of(paths)
     array = read_array(place[0]) if place is not None else None
     if place is None or array is None or not array.values:
@@ -147,22 +149,25 @@ def _with_own_inputs(job: Job, paths: RunPaths) -> Job:
 
 
 def _page(made: Any) -> str:
-    """Return the address of the job's page in the studio; "" if the service does not report it."""
+    """Return the https address of the job's page in Azure ML's studio, from `made`, the service's response to the job's
+    creation; "" if the response contains none."""
     services = (made.get("properties") or {}).get("services") if isinstance(made, dict) else None
     page = ((services or {}).get("Studio") or {}).get("endpoint")
     return page if isinstance(page, str) and page.startswith("https://") else ""
 
 
 def with_environment(job: Job, workspace: WorkspaceSettings) -> Job:
-    """Return the job with the compute's environment if the job names none."""
+    """Return `job` with the environment that `workspace` sets for its compute if the job names none; otherwise `job`
+    unchanged."""
     return job._replace(environment=workspace.environment) if job.environment is None else job
 
 
 def _data_uri(
     client: WorkspaceClient, path: str, login: StorageLogin, reports: _Reports, workspace: WorkspaceSettings
 ) -> str:
-    """Return the service's name for an input: the id of an asset, an address unchanged, or the location in this
-    workspace of an output of an earlier run. Upload any other local path first, and return the name of the upload."""
+    """Return Azure ML's name for the job input at `path`: the id of an asset, an address unchanged, or the location in
+    this workspace of an output of an earlier run. Upload any other local path first, and return the name of the upload.
+    """
     if path.startswith("azureml:"):
         return resolve_asset(client, "data", path)
     if (address := former_output(client, workspace, path)) is not None:
@@ -172,7 +177,8 @@ def _data_uri(
 
 
 def _upload_files(client: WorkspaceClient, files: Mapping[str, bytes], plan: Plan, paths: RunPaths) -> str:
-    """Upload the run's own files and a key that only its nodes and this client have. Return the URI of their folder."""
+    """Upload the run's own files, its plan, the list of its executable programs, and a key that only the run's nodes
+    and this client have, to the workspace's default datastore. Return the URI of their folder."""
     key = secrets.token_hex(_KEY_BYTES).encode("ascii")
     write_bytes(os.path.join(paths.root, KEY_FILE), key, private=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -195,7 +201,8 @@ def _compute_id(workspace: WorkspaceSettings) -> str | None:
 
 
 def _programs(code: str) -> list[str]:
-    """Return the paths of the executable files of the code. The service's storage does not keep this mode bit."""
+    """Return the sorted relative paths of the executable files in the directory `code`. The service's storage does not
+    keep this mode bit."""
     found = []
     for directory, _, names in os.walk(code):
         for name in names:
@@ -214,7 +221,8 @@ def _local_paths(job: Job) -> list[str]:
 
 
 def cancel_run(client: WorkspaceClient, handle: Handle) -> None:
-    """Request the cancellation of the run's job. Harmless for a job that has ended or does not exist any more."""
+    """Request the cancellation of the Azure ML job of the run that `handle` identifies. Do nothing if the job has ended
+    or does not exist any more."""
     from worldsize.wings.azure.workspace.errors import MissingResource
 
     try:

@@ -18,7 +18,8 @@ _LIMIT = re.compile(r"time.?limit|timed?.?out|limits\.timeout|maximum.{0,40}(tim
 
 
 def service_time(text: Any) -> float | None:
-    """Return a time in the service's format as Unix seconds, read as UTC; None if `text` is not such a time."""
+    """Return `text`, a time in UTC as Azure ML writes it (`2025-01-31T12:00:00.5Z`), as Unix seconds; None if `text` is
+    not such a time."""
     found = _TIME.fullmatch(text) if isinstance(text, str) else None
     try:
         whole = datetime.strptime(found[1], "%Y-%m-%dT%H:%M:%S") if found else None
@@ -28,9 +29,10 @@ def service_time(text: Any) -> float | None:
 
 
 def with_time_limit(seen: Observation, details: Mapping[str, Any], timeout: float | None) -> Observation:
-    """Return `seen` with the reason TIME_LIMIT if the service has cancelled the job for its time limit; otherwise
-    `seen` unchanged. The service has no state for this case: it is recognised by the service's text, or by a duration
-    of at least `timeout` seconds. `details` are those of the run history."""
+    """Return the observation `seen` of an Azure ML job with the reason TIME_LIMIT if the service has cancelled the job
+    for its time limit of `timeout` seconds; otherwise `seen` unchanged. The service has no state for this case: it is
+    recognised by the service's text, or by a duration of at least `timeout` seconds. `details` are those of the run
+    history."""
     if timeout is None or seen.reason != Reason.CANCELLED_BY_USER:
         return seen
     started, ended = service_time(details.get("startTimeUtc")), service_time(details.get("endTimeUtc"))
@@ -48,9 +50,9 @@ def _cancel_text(details: Mapping[str, Any]) -> str:
 
 
 def end_records(plan: Plan, seen: Observation, started: float, ended: float) -> list[ExitRecord]:
-    """Return the exit records of a job that has ended, one for each node. They are the same for all nodes, without a
-    host and without ranks, because the service reports only on the whole job. `seen` is the service's report; the end
-    is a success only if it states that the job completed."""
+    """Return the ExitRecords of an Azure ML job that has ended, one for each node of `plan`. They are the same for all
+    nodes, without a host and without ranks, because the service reports only on the whole job. `seen` is the service's
+    report; the end is a success only if it states that the job completed."""
     failure, stop, code = None, None, 0
     if seen.reason == Reason.CANCELLED_BY_USER:
         stop, code = "cancel", RUN_CANCELLED_CODE

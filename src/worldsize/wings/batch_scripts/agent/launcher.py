@@ -62,9 +62,9 @@ LAUNCHER = BatchLauncher()
 
 
 def batch_argv(plan: Plan, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the script's interpreter and the script. On virtual nodes a shell precedes them, which sets SLURM_TASK_PID
-    to its own pid, and the script keeps that pid. An interpreter that is missing is left without the shell, so that the
-    error names it."""
+    """Return the command that executes the batch script of `plan`: the script's interpreter and the script. On virtual
+    nodes a shell precedes them, which sets SLURM_TASK_PID to its own pid, and the script keeps that pid. An interpreter
+    that is missing is left without the shell, so that the error names it."""
     assert plan.batch is not None
     if not plan.batch.virtual:
         return plan.argv
@@ -76,7 +76,8 @@ def batch_argv(plan: Plan, environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def batch_environment(plan: Plan, paths: RunPaths, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the complete environment of the script."""
+    """Return the complete environment of the batch script of `plan`: the `inherited` variables, on virtual nodes those
+    that sbatch sets, worldsize's own variables with its programs first on PATH, and the variables of the job."""
     assert plan.batch is not None
     virtual = plan.batch.virtual
     environment = {**scrub(inherited), **_sbatch_environment(plan, plan.batch)} if virtual else dict(inherited)

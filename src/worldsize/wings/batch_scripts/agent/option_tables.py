@@ -112,8 +112,9 @@ def sbcast_table() -> OptionTable:
 
 
 def read_options(words: Sequence[str], table: OptionTable) -> ParsedWords:
-    """Read options from words as getopt_long does: `--name=value`, `--name value`, unique beginnings of names, `-N2`,
-    `-N 2`, `-lK1`. Stop reading at `--` or at the first word that is not an option."""
+    """Read the options of `table` from a program's `words` as getopt_long does: `--name=value`, `--name value`, unique
+    beginnings of names, `-N2`, `-N 2`, `-lK1`. Stop reading at `--` or at the first word that is not an option. Return
+    the options, the faults and the index of the rest as ParsedWords."""
     options: list[ParsedOption] = []
     unknown: list[tuple[str, str, int]] = []
     index = 0

@@ -18,7 +18,8 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def main(run_dir: str, words: Sequence[str]) -> int:
-    """Run the program that the first word of `words` names. Return its exit code."""
+    """Run the emulation of the Slurm program that the first of `words` names (scontrol or sbcast; srun for any other
+    name), with the rest of `words` as its arguments. Return its exit code."""
     if words[0] == "scontrol":
         return scontrol(words[1:])
     if words[0] == "sbcast":
@@ -30,8 +31,8 @@ def main(run_dir: str, words: Sequence[str]) -> int:
 
 
 def scontrol(words: Sequence[str]) -> int:
-    """Answer `show hostnames`, `show hostlist` and `show job`, and report any other command as an error. Return the
-    exit code."""
+    """Emulate Slurm's scontrol on virtual nodes: print the answer to `show hostnames`, `show hostlist` or `show job` in
+    `words`, and report any other command as an error. Return the exit code, 0 or 1."""
     plain = [word for word in words if not word.startswith("-")]
     what = plain[1].lower() if len(plain) > 1 else ""
     try:
@@ -74,7 +75,8 @@ def _show_job(wanted: Sequence[str]) -> int:
 
 
 def sbcast(words: Sequence[str]) -> int:
-    """Copy a file as sbcast does. Return its exit code."""
+    """Copy a file as Slurm's sbcast does; `words` are its options, the source and the target. Return its exit code: 0,
+    or 1 after an error message on standard error."""
     names, said, faults = _parse_words(words)
     if faults or len(names) != 2:
         what = "option {} {}".format(*faults[0]) if faults else f"Need two file names, have {len(names)} names"
@@ -90,8 +92,8 @@ def sbcast(words: Sequence[str]) -> int:
 
 
 def _parse_words(words: Sequence[str]) -> tuple[list[str], set[str], list[tuple[str, str]]]:
-    """Return the file names, the options, and the words that are neither, each with the reason. Options may follow file
-    names."""
+    """Parse the arguments of sbcast. Return the file names, the names of the options, and the words that are neither,
+    each with the reason. Options may follow file names."""
     names: list[str] = []
     said: set[str] = set()
     faults: list[tuple[str, str]] = []

@@ -50,8 +50,9 @@ class EndedTask(NamedTuple):
 
 
 def batch_failure(plan: Plan, paths: RunPaths, host: str, code: int, ended: float, oom: bool) -> Failure:
-    """Return the first failure of a script that ended with `code`: the failure of its last step if that step is the
-    cause, otherwise that of the script itself."""
+    """Return the Failure of a batch script that ended with the exit code `code` at the time `ended`: the failure of its
+    last step if that step is the cause, otherwise that of the script itself. `oom` is whether the kernel killed a
+    process for lack of memory."""
     failure = last_failure(paths) or _worst_exception(plan, paths, host, code, ended, oom)
     failure = failure or _first_task_failure(plan, paths, code, ended, oom)
     if failure is not None:
@@ -65,9 +66,9 @@ def batch_failure(plan: Plan, paths: RunPaths, host: str, code: int, ended: floa
 
 
 def _worst_exception(plan: Plan, paths: RunPaths, host: str, code: int, ended: float, oom: bool) -> Failure | None:
-    """Return the first failure according to the exceptions that ranks have recorded, for a script without records of
-    its steps. The exit code of an uncaught exception is 1. The script's exit code may instead be that of the ranks that
-    srun terminated because of the exception."""
+    """Return the first failure according to the exceptions that ranks have recorded in their error files, for a batch
+    script without records of its steps; None if there are none. The exit code of an uncaught exception is 1. The
+    script's exit code may instead be that of the ranks that srun terminated because of the exception."""
     names = _node_names(plan)
     nodes = {rank.rank: node.node_rank for node in plan.nodes for rank in node.ranks}
     own = code if code < 128 else 1
@@ -80,8 +81,8 @@ def _worst_exception(plan: Plan, paths: RunPaths, host: str, code: int, ended: f
 
 
 def _first_task_failure(plan: Plan, paths: RunPaths, code: int, ended: float, oom: bool) -> Failure | None:
-    """Return the failure that the real srun reports for the script's last step, whose tasks have recorded no
-    exceptions; None if srun reports none."""
+    """Return the Failure of the first failed task that the real srun reports in the batch script's log for the script's
+    last step, whose tasks have recorded no exceptions; None if srun reports none."""
     task = first_failed_task(_last_lines(plan, paths), code)
     if task is None:
         return None
@@ -92,8 +93,8 @@ def _first_task_failure(plan: Plan, paths: RunPaths, code: int, ended: float, oo
 
 
 def _last_lines(plan: Plan, paths: RunPaths) -> list[str]:
-    """Return the last lines of the script's output, in which the real srun reports on its steps; an empty list on
-    virtual nodes."""
+    """Return the last lines of the batch script's log (64 KiB), in which the real srun reports on its steps; an empty
+    list on virtual nodes."""
     if plan.batch is None or plan.batch.virtual:
         return []
     return read_tail(paths.rank_log(0), _LOG_TAIL_BYTES).decode("utf-8", "replace").splitlines()
@@ -107,7 +108,8 @@ def _node_names(plan: Plan) -> list[str]:
 
 
 def _nodes_of(nodes: str) -> list[str]:
-    """Return the names in a list of nodes; an empty list if `nodes` is not such a list."""
+    """Return the node names in `nodes`, a list in Slurm's form such as `n[1-3]`; an empty list if `nodes` is not such a
+    list."""
     try:
         return expand_hostlist(nodes)
     except ValueError:
@@ -115,8 +117,8 @@ def _nodes_of(nodes: str) -> list[str]:
 
 
 def _rank_errors(paths: RunPaths) -> list[tuple[int, dict[str, Any]]]:
-    """Return each rank that has recorded an exception, with that exception; an empty list if the directory cannot be
-    read."""
+    """Return the pairs of a rank and the exception that it has recorded in its error file, as a dict; an empty list if
+    the directory of the error files cannot be read."""
     found = []
     try:
         names = os.listdir(paths.errors_dir)
@@ -131,8 +133,8 @@ def _rank_errors(paths: RunPaths) -> list[tuple[int, dict[str, Any]]]:
 
 
 def script_warnings(plan: Plan, paths: RunPaths) -> Iterator[RunWarning]:
-    """Yield a warning for each step that failed and after which the script continued, then for the exceptions and the
-    failed tasks that no step reported."""
+    """Yield a RunWarning for each step of a batch script that failed and after which the script continued, then one for
+    each exception of a rank and each failed task that no step reported."""
     told: set[int | None] = set()
     for step in read_steps(paths):
         if not step.get("code") or step.get("stopped"):
@@ -158,8 +160,8 @@ def _step_warning(step: dict[str, Any]) -> RunWarning:
 
 
 def first_failed_task(lines: Sequence[str], code: int) -> EndedTask | None:
-    """Return the first failed task of the step that gave a script its exit code; None if the lines do not report that
-    step."""
+    """Return the first failed task of the step that gave a batch script its exit code `code`, according to srun's
+    reports in `lines` of the script's log; None if the lines do not report that step."""
     ends = [index for index, line in enumerate(lines) if _ENDS.match(line)]
     told = [(index, task) for index, line in enumerate(lines) for task in (_task(line),) if task]
     if not told:
@@ -171,7 +173,8 @@ def first_failed_task(lines: Sequence[str], code: int) -> EndedTask | None:
 
 
 def ended_tasks(lines: Sequence[str]) -> list[EndedTask]:
-    """Return all ended tasks that the lines report, in their order."""
+    """Return the EndedTask of each report of the real srun in `lines` of a batch script's log, in their order. srun
+    reports only tasks that a signal or a code other than 0 ended."""
     return [task for line in lines for task in (_task(line),) if task]
 
 

@@ -34,7 +34,8 @@ _VERSION = "slurm 22.05.8 (worldsize, on virtual nodes)"
 
 
 def srun(paths: RunPaths, words: Sequence[str]) -> int:
-    """Run a step as srun does. Return the exit code of srun."""
+    """Run a step of a batch script on virtual nodes, as Slurm's srun does with the arguments `words`. Return the exit
+    code of srun. Print the error of a refused srun on standard error."""
     try:
         asked = parse_srun_words(words, os.environ)
         if {"help", "usage", "version"} & set(asked.given):
@@ -100,8 +101,9 @@ def _say(paths: RunPaths, text: str) -> None:
 def _allocate_step(
     paths: RunPaths, plan: Plan, asked: SrunOptions, size: StepSize, allocation: Allocation, board: StepRegistry
 ) -> tuple[int, tuple[StepTask, ...]]:
-    """Allocate the step. Return its number and its tasks, on ranks whose logs no other step writes. Wait, as srun does,
-    for CPUs that other steps of the script hold."""
+    """Allocate ranks and CPUs of the virtual nodes to a new step of the batch script. Return the step's number and its
+    tasks, on ranks whose logs no other step writes if a node has enough of them. Wait, as srun does, for CPUs that
+    other steps of the script hold."""
     shares = not asked.flag("overlap") and not asked.flag("overcommit") and not asked.flag("oversubscribe")
     per_task = parse_digits(asked.options.get("cpus-per-task")) or 1
     need = {node: tasks * per_task for node, tasks in zip(size.nodes, size.tasks)}

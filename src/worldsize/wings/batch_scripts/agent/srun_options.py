@@ -66,8 +66,9 @@ class SrunError(Exception):
 
 
 def parse_srun_words(words: Sequence[str], environ: Mapping[str, str]) -> SrunOptions:
-    """Parse the words of an srun. Raise SrunError for words that srun would refuse, and for requests that virtual nodes
-    cannot fulfil."""
+    """Parse `words`, the arguments of an srun on virtual nodes, and the options that variables of `environ` set. Return
+    the SrunOptions. Raise SrunError for words that srun would refuse, and for requests that virtual nodes cannot
+    fulfil."""
     read = read_options(words, srun_table())
     for word, fault, _ in read.unknown:
         text = {NO_OPTION: "unrecognized option '%s'", "has no value": "option '%s' requires an argument"}
@@ -98,8 +99,9 @@ def _remarks(said: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def task_argv(words: tuple[str, ...], programs: Mapping[str, str] | None, task: int) -> tuple[str, ...]:
-    """Return the words that a task executes. `programs` are those of the file that `words` names; None: every task
-    executes `words` themselves. Raise SrunError if the file has no program for the task, or an invalid one."""
+    """Return the command of the task number `task` of a step. `programs` are those of the `--multi-prog` file that
+    `words` names; None: every task executes `words` themselves. Raise SrunError if the file has no program for the
+    task, or an invalid one."""
     if programs is None:
         return words
     numbers = next((numbers for numbers in programs if _has_task(numbers, task)), "*")
@@ -115,8 +117,8 @@ def task_argv(words: tuple[str, ...], programs: Mapping[str, str] | None, task: 
 
 
 def read_programs(asked: SrunOptions) -> Mapping[str, str] | None:
-    """Return the programs of a step with `--multi-prog`, by the numbers of their tasks; None without that option. Raise
-    SrunError if the file cannot be read."""
+    """Read the file of an srun with `--multi-prog` and return its command lines by the numbers of their tasks, such as
+    `0-3`; None without that option. Raise SrunError if the file cannot be read."""
     if not asked.flag("multi-prog"):
         return None
     name = asked.program[0]

@@ -152,7 +152,8 @@ class StepRun:
         return failure
 
     def _record_earlier_error(self, task: StepTask, code: int, ended: float) -> None:
-        """Record the exception that a task raised before it was requested to stop."""
+        """Record the failure of a task that ended with `code` after the step was requested to end, if the task had
+        raised an exception before that request."""
         error = read_error(self._paths, task.rank)
         if error is None:
             return
@@ -166,8 +167,9 @@ class StepRun:
         return self._allocation.hosts.index(task.host)
 
     def _stop(self, code: int, why: str) -> None:
-        """Request the end of the step: send TERM to all tasks now, and KILL after the grace period. Does nothing after
-        the first request."""
+        """Request the end of the step with the exit code `code`: send TERM to all tasks now, and KILL after the grace
+        period. If tasks are running, print that the step is terminated, followed by `why`. Does nothing after the first
+        request."""
         if not self._end.request(code, time.monotonic()):
             return
         self._stopped_at = time.time()
@@ -188,8 +190,8 @@ class StepRun:
             processes.signal_process(pid, number)
 
     def _terminate_leftovers(self) -> bool:
-        """Send TERM to the remaining processes of tasks that have ended. They are terminated when the step ends. Return
-        whether any processes remain."""
+        """Send TERM, once, to the processes that the step's ended tasks have left. They are terminated when the step
+        ends. Return whether any of these processes remain."""
         left = processes.children()
         if left and self._end.request_end_of_leftovers(time.monotonic()):
             for pid in left:
@@ -218,8 +220,8 @@ def print_as_srun(text: str) -> None:
 
 
 def _spawn_task(argv: tuple[str, ...], environment: Mapping[str, str], streams: TaskStreams, umask: int) -> int:
-    """Start a task and return its pid. The task finds its pid in SLURM_TASK_PID, leads its own session and has the
-    given `umask`.
+    """Start the program `argv` as a task of a step, with the given environment and standard streams, and return its
+    pid. The task finds its pid in SLURM_TASK_PID, leads its own session and has the given `umask`.
 
     Raise OSError if it cannot be started.
     """
@@ -249,8 +251,8 @@ def _execute(
     umask: int,
     failed: int,
 ) -> NoReturn:
-    """Replace this process by the task. `failed` is the descriptor to which the number of an error is written; it is
-    closed when the program is executed."""
+    """Replace this process, a fork of srun, by the program of a task. `failed` is the descriptor of a pipe to which the
+    number of an error is written; it is closed when the program is executed."""
     try:
         os.setsid()
         os.umask(umask)

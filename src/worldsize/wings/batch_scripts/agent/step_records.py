@@ -35,7 +35,8 @@ def step_file(paths: RunPaths, step: int) -> str:
 
 
 def read_steps(paths: RunPaths) -> list[dict[str, Any]]:
-    """Return the record of every step, in order; an empty list if the directory cannot be read."""
+    """Return the record of every step of the run's batch script as a dict, in the order of the steps; an empty list if
+    the directory of the records cannot be read."""
     try:
         names = sorted(name for name in os.listdir(paths.steps_dir) if name.startswith("step-"))
     except OSError:
@@ -44,8 +45,8 @@ def read_steps(paths: RunPaths) -> list[dict[str, Any]]:
 
 
 def last_failure(paths: RunPaths) -> Failure | None:
-    """Return the failure of the last step that ended; None if that step did not fail. An earlier failure, after which
-    the script continued, is not the reason for the script's end."""
+    """Return the failure of the batch script's step that ended last; None if that step did not fail. An earlier
+    failure, after which the script continued, is not the reason for the script's end."""
     ended = [step for step in read_steps(paths) if isinstance(step.get("ended"), float)]
     if not ended:
         return None
@@ -74,7 +75,8 @@ class StepRegistry:
             os.close(lock)
 
     def running_steps(self) -> list[RunningStep]:
-        """Return the steps whose srun process is alive; an empty list if the file cannot be read."""
+        """Return the steps of the batch script whose srun process is alive; an empty list if the registry's file cannot
+        be read."""
         try:
             rows = [RunningStep(*row) for row in json.loads(read_file(self._file))]
         except (OSError, ValueError):
@@ -87,13 +89,14 @@ class StepRegistry:
         write_json(self._file, [*self.running_steps(), mine])
 
     def create_step(self) -> int:
-        """Create the record of the next step. Return the step's number."""
+        """Create the record file of the batch script's next step. Return the step's number."""
         number = len([name for name in os.listdir(self._paths.steps_dir) if name.startswith("step-")])
         write_json(step_file(self._paths, number), {"step": number})
         return number
 
     def claim_notice(self, name: str) -> bool:
-        """Claim the notice of this name. Return whether no step of this run has claimed it before."""
+        """Claim the notice `name`, so that only one step of the run prints it. Return True if no step of this run has
+        claimed it before."""
         mark = os.path.join(self._paths.steps_dir, "said-" + "".join(c if c.isalnum() else "-" for c in name))
         try:
             os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

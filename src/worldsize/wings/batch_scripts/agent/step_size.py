@@ -52,8 +52,9 @@ class StepCount(NamedTuple):
 
 
 def step_size(options: Options, environ: Mapping[str, str], allocation: Allocation) -> StepSize:
-    """Return the size of a step. `options` are srun's own by long names. Options that are missing are taken from the
-    batch script's environment.
+    """Return the StepSize of an srun: the nodes of `allocation` that its step runs on, and the number of tasks on each.
+    `options` are srun's own by long names. Options that are missing are taken from the batch script's environment,
+    `environ`.
 
     Raise ValueError, in srun's words, for options that srun refuses.
     """
@@ -63,8 +64,8 @@ def step_size(options: Options, environ: Mapping[str, str], allocation: Allocati
 
 
 def step_count(options: Options, environ: Mapping[str, str], allocation: Allocation) -> StepCount:
-    """Return only the numbers of nodes and tasks of `step_size`, in a time that does not depend on how large they are.
-    Raise ValueError as `step_size` does."""
+    """Return the StepCount of an srun: only the numbers of nodes and tasks that `step_size` determines, in a time that
+    does not depend on how large they are. Raise ValueError as `step_size` does."""
     warnings: list[str] = []
     inherited = environ.get("SLURM_NTASKS") or environ.get("SLURM_NPROCS") or None
     tasks = _parse_number(options.get("ntasks") or inherited, "ntasks")
@@ -115,9 +116,10 @@ def _expand_names(text: str | None) -> list[str]:
 
 
 def _choose_nodes(options: Options, nodes: int, allocation: Allocation) -> tuple[int, ...]:
-    """Return the indexes of the nodes, sorted. The nodes that `nodelist` names are chosen first, then the others in
-    their order. `relative` leaves out the first nodes, and `exclude` those that it names. Raise ValueError if there are
-    not enough nodes, or for an invalid option."""
+    """Return the sorted indexes, in the hosts of `allocation`, of the `nodes` nodes that a step runs on. The nodes that
+    the option `nodelist` names are chosen first, then the other nodes in their order. `relative` leaves out the first
+    nodes, and `exclude` those that it names. Raise ValueError if there are not enough nodes, or for an invalid option.
+    """
     hosts = allocation.hosts
     wanted = dict.fromkeys(_expand_names(options.get("nodelist")))
     unwanted, there = set(_expand_names(options.get("exclude"))), set(hosts)
@@ -138,8 +140,8 @@ def _choose_nodes(options: Options, nodes: int, allocation: Allocation) -> tuple
 
 
 def tasks_per_node(tasks: int, nodes: int, per_node: int | None = None) -> tuple[int, ...]:
-    """Return the number of tasks of each node: up to `per_node` tasks on each node in order, or shares that are as
-    equal as possible."""
+    """Return the number of tasks on each of `nodes` nodes that share `tasks` tasks: up to `per_node` tasks on each node
+    in order, or shares that are as equal as possible."""
     if per_node is not None and tasks <= nodes * per_node:
         return tuple(min(per_node, max(0, tasks - index * per_node)) for index in range(nodes))
     share, left = divmod(tasks, nodes)
@@ -147,8 +149,8 @@ def tasks_per_node(tasks: int, nodes: int, per_node: int | None = None) -> tuple
 
 
 def task_node_indexes(size: StepSize, distribution: str | None) -> list[int]:
-    """Return the index in `size.nodes` of the node of each task. `distribution` is srun's: block, cyclic or plane=N
-    (only its first part is used)."""
+    """Return a list with the index in `size.nodes` of the node of each task of a step. `distribution` is the value of
+    srun's option of that name: block, cyclic or plane=N (only its first part is used)."""
     kind = (distribution or "block").split(":")[0].split(",")[0].strip().lower()
     width = 1 if kind == "cyclic" else max(size.tasks)
     if kind.startswith("plane="):
@@ -163,6 +165,6 @@ def task_node_indexes(size: StepSize, distribution: str | None) -> list[int]:
 
 
 def format_counts(counts: Sequence[int]) -> str:
-    """Format a number for each node as Slurm does: `2(x3),1` for 2, 2, 2, 1."""
+    """Format `counts`, one number for each node, as Slurm does: `2(x3),1` for 2, 2, 2, 1."""
     runs = [(count, len(list(equal))) for count, equal in groupby(counts)]
     return ",".join(f"{count}(x{times})" if times > 1 else str(count) for count, times in runs)

@@ -35,8 +35,8 @@ class Step(NamedTuple):
 
 
 def exported_environment(asked: SrunOptions, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that `--export` passes to the tasks: all of them, or those of Slurm and worldsize and those
-    that the option names."""
+    """Return the variables of `environ` that srun's option `--export` passes to the tasks of a step: all of them, or
+    those of Slurm and worldsize and those that the option names. Assignments in the option are included."""
     parts = (asked.options.get("export") or "ALL").split(",")
     given = dict(part.split("=", 1) for part in parts if "=" in part)
     named = {name: environ[name] for name in parts if name in environ}
@@ -90,8 +90,8 @@ def task_environment(
 
 
 def _cpus(step: Step, task: StepTask, allocation: Allocation) -> int:
-    """Return the number of CPUs of the task's node: all that the script was given, or with `--exact` only as many as
-    the step's tasks need there."""
+    """Return the number of CPUs of the node of `task` for SLURM_CPUS_ON_NODE: all that the batch script was given
+    there, or with `--exact` only as many as the step's tasks need there."""
     each = parse_digits(step.srun.options.get("cpus-per-task") or "1")
     return each * step.size.tasks[task.place] if each and step.srun.flag("exact") else allocation.cpus
 
@@ -105,8 +105,9 @@ def _cores() -> int:
 
 
 def _devices(step: Step, task: StepTask, base: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that name the task's GPUs: those of the node, or fewer if the step requests fewer. With
-    `--gpus-per-task` each task has its own GPUs."""
+    """Return the environment variables that name the GPUs of `task`, such as CUDA_VISIBLE_DEVICES: those of the node,
+    or fewer if the step requests fewer. With `--gpus-per-task` each task has its own GPUs. Empty if the step requests
+    no GPUs and the node has none."""
     visible = [device for device in base.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
     per_task = _count(step.srun.options.get("gpus-per-task"))
     said = step.srun.given

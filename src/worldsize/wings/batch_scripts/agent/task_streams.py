@@ -38,8 +38,8 @@ class OutputFiles:
         self._open: dict[str, int] = {}
 
     def open(self, path: str) -> int:
-        """Open a file, or return its descriptor if it is open already. A link of another user is not followed. Raise
-        OSError."""
+        """Open the output file at `path` for writing and return its descriptor; if it is open already, return that
+        descriptor. A link of another user is not followed. Raise OSError."""
         if path not in self._open:
             with Umask(self._umask):
                 self._open[path] = self._open_file(path)
@@ -55,7 +55,8 @@ class OutputFiles:
 
 
 def file_name(pattern: str, step: Step, task: StepTask, environ: dict[str, str]) -> str:
-    """Return a file name such as `log-%j-%3t.out` with its fields filled in, as srun does."""
+    """Return the file name that srun makes from `pattern`, such as `log-%j-%3t.out`: its fields are replaced by the
+    numbers and names of the step and the task."""
     job = environ.get("SLURM_JOB_ID", "0")
     values = {
         "A": environ.get("SLURM_ARRAY_JOB_ID", job), "a": environ.get("SLURM_ARRAY_TASK_ID", "4294967294"),
@@ -74,8 +75,8 @@ def file_name(pattern: str, step: Step, task: StepTask, environ: dict[str, str])
 
 
 def output_target(step: Step, task: StepTask, name: str, own: int, files: OutputFiles, to_log: bool) -> int | None:
-    """Return the descriptor to which one stream of a task goes in addition to the rank's log; None if it goes nowhere
-    else.
+    """Return the descriptor to which one output stream of a step's task goes in addition to the rank's log; None if it
+    goes nowhere else.
 
     `name` is the stream ("output" or "error"), and `own` the descriptor of srun's own stream of that name. `to_log` is
     whether srun's own stream is the batch script's output, which the rank's log replaces. Raise OSError.
@@ -104,7 +105,8 @@ class OutputRelay:
         self._rest = b""
 
     def read(self) -> bool:
-        """Read the available data and pass it on. Return False at the end of the stream."""
+        """Read the available output of the task from the pipe and write its complete lines to the log and the other
+        descriptor. Return False at the end of the stream."""
         data = os.read(self.fd, _CHUNK)
         lines, newline, rest = (self._rest + data).rpartition(b"\n")
         self._rest = rest

@@ -35,8 +35,9 @@ def script_launches(script: BatchScript, asked: AllocationRequest) -> list[Launc
 
 
 def check_script(script: BatchScript, asked: AllocationRequest, share_gpus: bool = False) -> list[Remark]:
-    """Return what does not fit the allocation, each remark once, in the order of the lines. `share_gpus` is whether
-    several processes may share a GPU."""
+    """Return remarks on the commands of a batch script that do not fit its allocation `asked`, such as a torchrun that
+    waits for more nodes. Each remark is returned once, in the order of the lines. `share_gpus` is whether several
+    processes may share a GPU."""
     found = script_launches(script, asked)
     if share_gpus:
         asked = asked._replace(gpus=None)
@@ -47,8 +48,8 @@ def check_script(script: BatchScript, asked: AllocationRequest, share_gpus: bool
 
 
 def max_tasks_per_node(found: Sequence[Launch], asked: AllocationRequest) -> int:
-    """Return the maximum number of tasks that run on a node at the same time, as far as the script shows it. This is
-    the number of ranks that get logs."""
+    """Return the maximum number of tasks that run on a node at the same time, as far as the batch script's launches
+    `found` and its allocation `asked` show it. This is the number of ranks of a node that get logs."""
     wanted = [-(-launch.tasks // launch.nodes) for launch in found if launch.tasks and launch.nodes]
     return max([*asked.tasks, *wanted])
 
@@ -69,14 +70,15 @@ def _check(launch: Launch, asked: AllocationRequest) -> Iterator[Remark]:
 
 
 def _exported_constant(launch: Launch, name: str) -> ShellVariable | None:
-    """Return the variable that the script itself exports under this name, if its value is known; otherwise None."""
+    """Return the shell variable `name` that a command of a batch script finds, if the script itself exports it and its
+    value is known; otherwise None."""
     found = launch.variables.get(name)
     return found if found and found.exported and found.line and found.value is not None else None
 
 
 def _check_world(found: Sequence[Launch]) -> Iterator[Remark]:
-    """Yield a remark for each WORLD_SIZE that the script exports, if no command that sees it starts that number of
-    processes."""
+    """Yield a remark for each value of WORLD_SIZE that the batch script exports, if none of the launches `found` that
+    see it starts that number of processes."""
     seen: dict[ShellVariable, list[Launch]] = {}
     for launch in found:
         variable = _exported_constant(launch, "WORLD_SIZE")
@@ -151,7 +153,8 @@ def _wrong_starts(launch: Launch, nnodes: int, starts: int, asked: AllocationReq
 
 
 def _idle_tasks(script: BatchScript, found: Sequence[Launch], asked: AllocationRequest) -> Iterator[Remark]:
-    """Yield a remark if the allocation has several tasks and nothing in the script starts more than one process."""
+    """Yield a remark if the allocation `asked` of a batch script has several tasks and nothing in the script starts
+    more than one process."""
     tasks = sum(asked.tasks)
     alone = [launch for launch in found if not launch.by and os.path.basename(launch.program[0]).startswith("python")]
     others = any(word in script.text for word in ("srun", "mpirun", "mpiexec", "torchrun", "torch.distributed", "ssh"))

@@ -29,9 +29,9 @@ class ImportedJob(NamedTuple):
 
 
 def import_script(script: BatchScript, source: str, path: str | None) -> ImportedJob:
-    """Return the job that does what the script does when it is submitted in the current directory. `path` is the
-    script's path relative to that directory; None: the job file contains the script's text. Raise JobError, with its
-    line, for an option whose value is invalid."""
+    """Return the keys of a job file that does what the batch script does when it is submitted in the current directory,
+    and the options that no key expresses. `path` is the script's path relative to that directory; None: the job file
+    contains the script's text. Raise JobError, with its line, for an option whose value is invalid."""
     tree: dict[str, Any] = {
         "type": "command",
         "batch_script": _explicit_path(path) if path else script.text,
@@ -59,8 +59,8 @@ def _explicit_path(path: str) -> str:
 
 
 def _add_size(tree: dict[str, Any], script: BatchScript, size: AllocationRequest, own: Job) -> set[str]:
-    """Add to the tree the sizes that the script gives as plain numbers and that apply unchanged. Return the names of
-    those options."""
+    """Add to `tree`, the keys of a job file, the numbers of nodes and of tasks per node that the batch script gives as
+    plain numbers and that apply unchanged. Return the names of the #SBATCH options that are replaced."""
     said = set()
     if script.value("nodes") == str(size.nodes):
         tree["resources"] = {"instance_count": size.nodes}
@@ -74,8 +74,8 @@ def _add_size(tree: dict[str, Any], script: BatchScript, size: AllocationRequest
 
 
 def _add_array(tree: dict[str, Any], array: SbatchArray | None, own: Job) -> set[str]:
-    """Add to the tree an array whose indices are 0, 1, 2 …, as those of runs are. Return the names of the options that
-    it replaces."""
+    """Add to `tree`, the keys of a job file, the script's job array if its indices are 0, 1, 2 …, as those of
+    worldsize's arrays are. Return the names of the #SBATCH options that are replaced."""
     if array is None or array.indices != tuple(range(len(array.indices))):
         return set()
     tree["count"] = own.count

@@ -44,7 +44,8 @@ _LINES = {
 
 
 def load_script(path: str, cwd: str, code: str | None = None) -> LoadedJob:
-    """Return the job that the script in the file `path` requests when it is submitted in the directory `cwd`.
+    """Return the job that the batch script in the file `path` requests when it is submitted in the directory `cwd`,
+    with warnings and the line of each key.
 
     `code` is another directory to run in. Raise JobError, with file and line, for a script that sbatch would refuse.
     """
@@ -57,13 +58,14 @@ def load_script(path: str, cwd: str, code: str | None = None) -> LoadedJob:
 
 
 def script_job_name(path: str) -> str:
-    """Return the name that sbatch gives a job if its script, in this file, names none."""
+    """Return the name that sbatch gives a job whose batch script, in the file `path`, does not name it: the file's
+    name."""
     return os.path.basename(printable_path(path))
 
 
 def read_script(path: str, text: str | None = None) -> tuple[BatchScript, tuple[str, ...]]:
-    """Return the script in the file `path` (or the script `text` under this name), and warnings of lines that do not do
-    what they appear to do.
+    """Read and parse the Slurm batch script in the file `path` (or the script `text` under this name). Return the
+    script, and warnings of lines that do not do what they appear to do.
 
     Raise JobError, with file and line, for a script that sbatch would refuse.
     """
@@ -84,19 +86,19 @@ def script_text(path: str) -> str:
 
 
 def script_of_job(job: Job) -> BatchScript:
-    """Parse the script of a job again and return it. The job must have a script."""
+    """Parse the batch script that `job` contains, and return it. The job must have a script."""
     assert job.batch_script is not None
     return parse_script(job.batch_script, script_origin(job))
 
 
 def script_origin(job: Job) -> str:
-    """Return the name of the file in which the lines of a job's script are counted, for messages."""
+    """Return the name of the file that messages give for the lines of the job's batch script."""
     return job.batch_source or job.source
 
 
 def effective_script(job: Job) -> BatchScript:
-    """Return the script of a job, as if its #SBATCH lines contained the job's own values: its size and the keys of
-    `slurm:`. An option that only the job contains has no line (0)."""
+    """Return the batch script of `job`, as if its #SBATCH lines contained the job's own values: its number of nodes and
+    of processes, and the keys of `slurm:`. An option that only the job contains has no line (0)."""
     source = script_origin(job)
     script = with_slurm_keys(script_of_job(job), job.slurm)
     own = parse_allocation_request(script, source)
@@ -107,7 +109,7 @@ def effective_script(job: Job) -> BatchScript:
 
 
 def allocation_request_of(job: Job) -> AllocationRequest:
-    """Return the allocation that a job with a script requests."""
+    """Return the AllocationRequest (nodes, tasks, CPUs, GPUs, time limit) of a job with a batch script."""
     return parse_allocation_request(effective_script(job), script_origin(job))
 
 
@@ -116,8 +118,9 @@ def _processes(script: BatchScript, own: AllocationRequest) -> int:
 
 
 def job_of_script(script: BatchScript, source: str) -> Job:
-    """Return the job that the script requests, without a directory and a name. Raise JobError if it requests too many
-    ranks or runs, or has an invalid value."""
+    """Return the Job that the #SBATCH lines of a batch script request, without a directory and a name. Raise JobError
+    if the script requests too many ranks or runs, or has an invalid value. `source` is the script's file, for messages.
+    """
     own = parse_allocation_request(script, source)
     array = parse_sbatch_array(script, source)
     processes = _processes(script, own)
@@ -137,7 +140,8 @@ def job_of_script(script: BatchScript, source: str) -> Job:
 
 
 def _exported_variables(script: BatchScript) -> Mapping[str, str]:
-    """Return the values in `--export=ALL,A=1,B=2`."""
+    """Return the environment variables that the batch script's option `--export` sets, by name: A and B for
+    `--export=ALL,A=1,B=2`."""
     parts = (script.value("export") or "").split(",")
     return {name: value for name, equals, value in (part.partition("=") for part in parts) if equals and name}
 
@@ -157,8 +161,9 @@ def _format_remark(remark: Remark, source: str) -> str:
 
 
 def with_script_values(nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> dict[str, Any]:
-    """Return the values of a job's keys, together with the values that only its script contains. Raise JobError, with
-    the place in the script, for a script that sbatch would refuse. Any other problem is added to the report."""
+    """Return `values`, the values of a job file's keys, together with those for other keys that only the file's batch
+    script contains. Raise JobError, with the place in the script, for a script that sbatch would refuse. Any other
+    problem is added to `report`."""
     for key in ("modules", "setup"):
         if values.get(key):
             report.add(nodes[key], key, "has no effect with batch_script", "set it in the script")
@@ -188,8 +193,9 @@ def with_script_values(nodes: dict[str, YamlNode], values: dict[str, Any], repor
 
 
 def _distribution(nodes: dict[str, YamlNode], values: dict[str, Any], own: Job) -> Any:
-    """Return the job's own kind of distribution, with the script's number of processes unless the job gives that
-    number."""
+    """Return the distribution of a job file with a batch script: the kind that the file gives, with the number of
+    processes per node that the script requests (`own`) unless the file gives that number. If the file gives no kind,
+    return that of the script."""
     kind = values.get("distribution")
     if kind is None:
         return own.distribution
@@ -200,8 +206,9 @@ def _distribution(nodes: dict[str, YamlNode], values: dict[str, Any], own: Job) 
 
 
 def _read_script_text(node: YamlNode, value: str, report: Problems) -> tuple[str, str, str] | None:
-    """Return the script's text, its file ("" for a text in the job file), and the name of the source in which its lines
-    are counted. Return None after adding a problem to the report."""
+    """Read the batch script that a job file gives under `batch_script:`, as a text or as a file's name (`value`).
+    Return the script's text, its file ("" for a text in the job file), and the name of the source in which its lines
+    are counted. Return None after adding a problem to `report`."""
     if value.startswith("#!"):
         return value, "", f"{node.origin}: {_KEY}"
     if "\n" in value.strip():

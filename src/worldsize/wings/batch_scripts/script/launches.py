@@ -62,7 +62,8 @@ class Torchrun(NamedTuple):
 
 
 def find_launches(text: str, given: Mapping[str, str], allocation: Allocation) -> list[Launch]:
-    """Return the launches of a script. `given` are the variables that sbatch sets."""
+    """Return the commands of the shell script `text` that start processes (srun, mpirun, torchrun, python …), as a list
+    of Launch. `given` are the variables that sbatch sets, and `allocation` the nodes that srun starts tasks on."""
     return [launch for seen in expanded_commands(text, given) for launch in _launches_of(seen, allocation)]
 
 
@@ -86,8 +87,8 @@ def _torchrun_index(launch: Launch) -> int | None:
 
 
 def _torchrun_options(words: tuple[str, ...]) -> dict[str, str]:
-    """Return torchrun's own options: those before the program that it starts for each rank, which is `-m` and a
-    module's name, or a script."""
+    """Return the options of a torchrun command line by name, from the `words` after `torchrun`: those before the
+    program that torchrun starts for each rank, which is `-m` and a module's name, or a script."""
     said: dict[str, str] = {}
     at = 0
     while at < len(words) and words[at].startswith("-"):
@@ -145,8 +146,9 @@ def _srun_launch(seen: ExpandedCommand, words: tuple[str, ...], allocation: Allo
 def _last_shell_command(
     words: tuple[str, ...], variables: Mapping[str, ShellVariable]
 ) -> tuple[tuple[str, ...], Mapping[str, ShellVariable]]:
-    """Return the words of the last command of `bash -c "…"`, and the variables that a task finds there. Variables that
-    differ from task to task have no known value. For other words, return the words themselves."""
+    """Return the words of the last command of `bash -c "…"`, if that is the program of an srun, and the variables that
+    a task finds there. Variables that differ from task to task have no known value. For other programs, return `words`
+    themselves."""
     own = {**variables, **{name: ShellVariable(None) for name in _PER_RANK}}
     shell = len(words) > 2 and os.path.basename(words[0]) in ("bash", "sh") and words[1] in ("-c", "-lc", "-xc", "-ec")
     if not shell or UNKNOWN in words[2]:

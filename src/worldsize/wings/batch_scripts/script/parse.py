@@ -69,7 +69,8 @@ class BatchScript(NamedTuple):
     foreign: tuple[SbatchOption, ...] = ()
 
     def option(self, name: str) -> SbatchOption | None:
-        """Return the option with this name that counts, which is the last one; None if there is none."""
+        """Return the last #SBATCH option with the long name `name`, which is the one that counts; None if the script
+        has none."""
         return next((option for option in reversed(self.options) if option.name == name), None)
 
     def value(self, name: str) -> str | None:
@@ -85,13 +86,14 @@ class BatchScript(NamedTuple):
         return any(word.rpartition("/")[2] in _SHELLS for word in " ".join(self.interpreter).split())
 
     def line(self, *names: str) -> int | None:
-        """Return the line of the last of these options in the script; None if it has none of them."""
+        """Return the number of the last line of the script that gives one of the options `names`; None if the script
+        has none of them."""
         return max((option.line for option in self.options if option.name in names), default=None)
 
 
 def parse_script(text: str, source: str) -> BatchScript:
-    """Parse a script. Raise JobError, with file and line, for a text that sbatch would not accept as a batch script at
-    all."""
+    """Parse the text of a Slurm batch script and return it as a BatchScript. Raise JobError, with file and line, for a
+    text that sbatch would not accept as a batch script at all. `source` is the script's file, for messages."""
     if not text.startswith("#!"):
         what = "not a batch script: its first line must name the interpreter"
         raise JobError(what, f"{source}:1", "begin it with #!/bin/bash")
@@ -155,7 +157,8 @@ def _read_line(line: str, number: int, options: list[SbatchOption], faults: list
 
 
 def _odd_blank_hint(text: str) -> str | None:
-    """Return a hint for a character that only looks like a blank; None if there is no such character."""
+    """Return a hint that names the first character of `text` that only looks like a blank, such as a no-break space;
+    None if there is no such character."""
     odd = next((character for character in text if character.isspace() and character not in BLANKS), None)
     if odd is None:
         return None
@@ -163,7 +166,8 @@ def _odd_blank_hint(text: str) -> str | None:
 
 
 def _foreign_option(word: str, line: int) -> SbatchOption | None:
-    """Return a long option that is none of sbatch's own; None if the word cannot be such an option."""
+    """Return the word of a #SBATCH line as a long option that is none of sbatch's own; None if the word cannot be such
+    an option."""
     name, equals, value = word[2:].partition("=")
     if word[:2] != "--" or not _LONG_NAME.fullmatch(name) or _odd_blank_hint(word):
         return None
@@ -171,8 +175,8 @@ def _foreign_option(word: str, line: int) -> SbatchOption | None:
 
 
 def option_hint(name: str) -> str | None:
-    """Return a hint that suggests the option of sbatch whose name is nearest to that of a foreign one; None if no name
-    is near."""
+    """Return a hint that suggests the option of sbatch whose name is nearest to `name`, which is none of sbatch's own;
+    None if no name is near."""
     from worldsize.jobspec.reading.nearest import nearest_word
 
     close = nearest_word(name, sbatch_table().takes)
@@ -180,8 +184,8 @@ def option_hint(name: str) -> str | None:
 
 
 def split_words(text: str) -> list[str]:
-    """Split a line into words as sbatch does: by blanks, both quotes and backslashes. An unquoted # begins a comment,
-    even inside a word. Raise ValueError for a quote that is not closed."""
+    """Split the text of a #SBATCH line into words as sbatch does: by blanks, both quotes and backslashes. An unquoted #
+    begins a comment, even inside a word. Raise ValueError for a quote that is not closed."""
     words: list[list[str]] = [[]]
     for piece in _PIECE.finditer(text):
         blanks, comment, double, single, unclosed, plain = piece.groups()

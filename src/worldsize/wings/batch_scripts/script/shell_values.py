@@ -69,8 +69,9 @@ class ExpandedCommand(NamedTuple):
 
 
 def expanded_commands(text: str, given: Mapping[str, str]) -> list[ExpandedCommand]:
-    """Return every command of a script that starts with the variables `given`. The initial value of any other variable
-    is not known."""
+    """Return every simple command of the shell script `text` in order, with its words expanded and the variables that
+    it finds. `given` are the variables with which the script starts. The initial value of any other variable is not
+    known."""
     found: list[ExpandedCommand] = []
     variables = {name: ShellVariable(value, 0, True) for name, value in given.items()}
     for command in parse_commands(text):
@@ -149,7 +150,7 @@ def _leading_literal(word: ShellWord) -> str:
 def _assigned(
     command: ShellCommand, word: ShellWord, variables: Mapping[str, ShellVariable], exports: bool = False
 ) -> tuple[str, ShellVariable]:
-    """Return the name of the variable that an assignment sets, and the variable after the assignment."""
+    """Return the name of the shell variable that the assignment `word` sets, and the variable after the assignment."""
     match = _ASSIGNMENT.match(_leading_literal(word))
     assert match is not None
     text = expand_word(word, variables)
@@ -163,7 +164,7 @@ def expand_word(word: ShellWord, variables: Mapping[str, ShellVariable]) -> str:
 
 
 def _part_values(word: ShellWord, variables: Mapping[str, ShellVariable]) -> list[str]:
-    """Return the value of each part of a word; `UNKNOWN` alone if the values are too long together."""
+    """Return the expanded value of each part of a shell word; `UNKNOWN` alone if the values are too long together."""
     values: list[str] = []
     length = 0
     for part in word:
@@ -176,7 +177,8 @@ def _part_values(word: ShellWord, variables: Mapping[str, ShellVariable]) -> lis
 
 
 def word_fields(word: ShellWord, variables: Mapping[str, ShellVariable]) -> list[str]:
-    """Return the word expanded and, in its unquoted parts, split at blanks."""
+    """Return the words that a shell makes of `word`: the word expanded with `variables` and, in its unquoted parts,
+    split at blanks."""
     found: list[str] = []
     open_field: str | None = None
     for part, value in zip(word, _part_values(word, variables), strict=False):
@@ -210,7 +212,8 @@ def _part_value(part: WordPart, variables: Mapping[str, ShellVariable]) -> str:
 
 
 def arithmetic_value(text: str, variables: Mapping[str, ShellVariable]) -> int | None:
-    """Return the value of the expression in `$(( ))`; None if a part of it is not known or not supported."""
+    """Return the value of `text`, the expression in a shell's `$(( ))`, as an integer; None if a part of it is not
+    known or not supported."""
 
     def digits(name: re.Match[str]) -> str:
         value = variables.get(name[1], ShellVariable(None)).value or ""
@@ -226,8 +229,8 @@ def arithmetic_value(text: str, variables: Mapping[str, ShellVariable]) -> int |
 
 
 def _expression_value(node: ast.expr) -> int:
-    """Compute the value of an arithmetic expression. Raise ValueError for an expression that the shell would interpret
-    differently, and ArithmeticError."""
+    """Compute the value of a shell's arithmetic expression, given as a Python syntax tree. Raise ValueError for an
+    expression that the shell would interpret differently, and ArithmeticError."""
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         number = _OPERATORS[type(node.op)](_expression_value(node.left), _expression_value(node.right))
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):

@@ -108,7 +108,8 @@ class _ScriptParser:
                 words.append(self._read_word())
 
     def _skip_separator(self) -> bool:
-        """Skip the separator after a command. Return whether the next command depends on how this one ended."""
+        """Skip the separator after a command of the shell script. Return whether the execution of the next command
+        depends on how this command ended."""
         found = self._skip(_SEPARATOR)
         sign = found[0] if found else ""
         if sign == "\n":
@@ -172,13 +173,14 @@ class _ScriptParser:
         return self._read_brackets(start, ARITHMETIC, 2) if arithmetic else self._read_brackets(start, OTHER, 1)
 
     def _read_brackets(self, start: int, kind: str, width: int) -> WordPart:
-        """Read the text in the brackets at `start`. There are `width` brackets at each end."""
+        """Read the text in the brackets at the position `start` of the script, and return it as a part of a word of the
+        given `kind`. There are `width` brackets at each end."""
         self._at = self._closing_position(start)
         return WordPart(kind, self._text[start + width : max(start + width, self._at - width)])
 
     def _closing_position(self, start: int) -> int:
-        """Return the position just after the bracket that closes the bracket at `start`. Brackets inside quotes are
-        skipped."""
+        """Return the position in the script just after the bracket that closes the bracket at `start`; the end of the
+        script if none does. Brackets inside quotes are skipped."""
         opening, depth = self._text[start], 0
         for found in _BRACKETS[opening].finditer(self._text, start):
             if len(found[0]) == 1 and found[0] != "'":
@@ -195,5 +197,5 @@ class _ScriptParser:
 
 
 def _literal_text(word: ShellWord) -> str | None:
-    """Return the text of a literal word; None for any other word."""
+    """Return the text of a shell word that consists of literal parts only; None for any other word."""
     return "".join([part.text for part in word]) if all(part.kind == LITERAL for part in word) else None

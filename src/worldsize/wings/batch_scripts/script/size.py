@@ -63,7 +63,8 @@ class SbatchArray(NamedTuple):
 
 
 def parse_allocation_request(script: BatchScript, source: str) -> AllocationRequest:
-    """Return the allocation that a script requests. Raise JobError, with its line, for a value that is not valid."""
+    """Return the allocation (nodes, tasks, CPUs, GPUs, time limit) that the #SBATCH options of a batch script request.
+    Raise JobError, with its line, for a value that is not valid. `source` is the script's file, for messages."""
     read = _SizeReader(script, source)
     read.check_memory()
     nodes = read.number("nodes", MAX_NODES, "number of nodes")
@@ -85,8 +86,8 @@ def parse_allocation_request(script: BatchScript, source: str) -> AllocationRequ
 
 
 def parse_sbatch_array(script: BatchScript, source: str) -> SbatchArray | None:
-    """Return the job array's indices, sorted, and its limit: `0-9:3,12%2` is 0, 3, 6, 9 and 12, two at a time. Return
-    None if the script has no array. Raise JobError for an invalid value."""
+    """Return the job array of a batch script's option `--array`, with its sorted indices and its limit: `0-9:3,12%2` is
+    0, 3, 6, 9 and 12, two at a time. Return None if the script has no array. Raise JobError for an invalid value."""
     option = script.option("array")
     if option is None:
         return None
@@ -101,7 +102,8 @@ def parse_sbatch_array(script: BatchScript, source: str) -> SbatchArray | None:
 
 
 def _parse_indices(text: str) -> list[int]:
-    """Return the indices as written; an empty list if `text` is not a list of indices, or is too long a list."""
+    """Return the indices in `text`, the list of a job array such as `0-9:3,12`, as written; an empty list if `text` is
+    not a list of indices, or is too long a list."""
     found: list[int] = []
     for part in text.split(","):
         match = _INDICES.fullmatch(part.strip())
@@ -116,8 +118,9 @@ def _parse_indices(text: str) -> list[int]:
 
 
 def _gpus_per_node(read: _SizeReader, nodes: int | None) -> int | None:
-    """Return the number of GPUs of each node, from --gpus-per-node, --gres=gpu:…, --gpus divided by the nodes, or
-    --gpus-per-task; None if none of them is given. Raise JobError if it is above the limit."""
+    """Return the number of GPUs of each node that a batch script requests, from --gpus-per-node, --gres=gpu:…, --gpus
+    divided by the nodes, or --gpus-per-task; None if none of these options is given. Raise JobError if the number is
+    above the limit."""
     name, found = next(((name, gpus) for name, gpus in _gpu_counts(read, nodes) if gpus is not None), ("", None))
     if found is not None and found > _MAX_GPUS:
         raise read.value_error(name, f"more than {_MAX_GPUS} GPUs on a node")
@@ -142,8 +145,8 @@ class _SizeReader:
         self._source = source
 
     def number(self, name: str, most: int = MAX_RANKS, what: str = "number") -> int | None:
-        """Return the value of an option as a number; None if the option is not given. For a range of nodes, return the
-        minimum: 2 for `2-4`. Raise JobError for an invalid value."""
+        """Return the value of the script's option `name` as a number; None if the option is not given. For a range of
+        nodes, return the minimum: 2 for `2-4`. Raise JobError for a value that is no number from 1 to `most`."""
         value = self._script.value(name)
         if value is None:
             return None
@@ -158,8 +161,9 @@ class _SizeReader:
         return number
 
     def gpus(self, name: str) -> int | None:
-        """Return the number in `4` or `a100:4`; the numbers of several kinds are added. In `--gres` only GPUs count,
-        and a GPU entry without a number counts as one. Return None if no GPUs are given."""
+        """Return the number of GPUs in the value of the script's option `name`, such as `4` or `a100:4`; the numbers of
+        several kinds are added. In `--gres` only GPUs count, and a GPU entry without a number counts as one. Return
+        None if no GPUs are given."""
         parts = [part for part in (self._script.value(name) or "").split(",") if part]
         if name == "gres":
             parts = [part for part in parts if _GPU.match(part)]
@@ -191,7 +195,7 @@ class _SizeReader:
         return seconds
 
     def origin(self, *names: str) -> str:
-        """Return the file and the line of the last of these options."""
+        """Return the place (`file:line`) of the last of the options `names` in the batch script."""
         return f"{self._source}:{self._script.line(*names)}"
 
     def value_error(self, name: str, what: str, hint: str | None = None) -> JobError:

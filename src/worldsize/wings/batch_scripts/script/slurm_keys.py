@@ -28,8 +28,8 @@ TOTAL_TASK_OPTIONS = ("ntasks", "ntasks-per-gpu")
 
 
 def own_options(script: BatchScript) -> list[tuple[str, str | None]]:
-    """Return the options that a script passes to sbatch itself when it is submitted unchanged, without those that a run
-    must set. Of two options with the same name, the later one counts."""
+    """Return the options, as pairs of name and value, that a batch script passes to sbatch itself when it is submitted
+    unchanged, without those that a run must set. Of two options with the same name, the later one counts."""
     options: dict[str, str | None] = {}
     for option in script.options:
         if option.name in _REQUEUE:
@@ -40,7 +40,8 @@ def own_options(script: BatchScript) -> list[tuple[str, str | None]]:
 
 
 def equivalent_keys(script: BatchScript) -> dict[str, Any]:
-    """Return the keys of `slurm:` that mean exactly the same as options of the script."""
+    """Return the keys of a job file's `slurm:`, with their values, that mean exactly the same as #SBATCH options of the
+    script."""
     found: dict[str, Any] = {}
     for option in script.options:
         if option.name in _SAME and option.value and option.value.strip():
@@ -51,8 +52,8 @@ def equivalent_keys(script: BatchScript) -> dict[str, Any]:
 
 
 def with_slurm_keys(script: BatchScript, slurm: Mapping[str, Any]) -> BatchScript:
-    """Return the script as if its #SBATCH lines contained the keys of a job's `slurm:`. An option that has the same
-    value already keeps its line; any other has none (0)."""
+    """Return the batch script as if its #SBATCH lines contained the keys of a job's `slurm:`. An option that has the
+    same value already keeps its line; any other has none (0)."""
     for name, value in _options(slurm):
         replaced = _REPLACED.get(name, (name,))
         there = [(option.name, option.value) for option in script.options if option.name in replaced]

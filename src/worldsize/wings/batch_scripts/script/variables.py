@@ -43,7 +43,8 @@ _SIZE = re.compile(r"([0-9]{1,15})([KMGTkmgt]?)")
 
 
 def allocation_variables(script: BatchScript, asked: AllocationRequest) -> dict[str, str]:
-    """Return the variables that describe the size of the allocation. They are the same on every cluster."""
+    """Return the SLURM_ variables of a batch script, by name, that describe the size of the allocation `asked`. They
+    are the same on every cluster."""
     tasks = sum(asked.tasks)
     found = {
         "SLURM_JOB_NUM_NODES": str(asked.nodes),
@@ -67,8 +68,8 @@ def allocation_variables(script: BatchScript, asked: AllocationRequest) -> dict[
 
 
 def sbatch_variables(script: BatchScript, asked: AllocationRequest, hosts: tuple[str, ...]) -> dict[str, str]:
-    """Return all variables that sbatch sets, except those for the job's id, its user and the host that it was submitted
-    from."""
+    """Return all variables, by name, that sbatch sets for a batch script on the virtual nodes `hosts`, except those for
+    the job's id, its user and the host that it was submitted from."""
     nodes = fold_hostlist(hosts)
     found = {
         **allocation_variables(script, asked),

@@ -6,18 +6,19 @@ from worldsize.wings.bench.allreduce.report import Row
 
 
 def algorithm_bandwidth(size: int, seconds: float) -> float:
-    """Return the algorithm bandwidth in GB/s of 10^9 bytes."""
+    """Return the algorithm bandwidth of an all-reduce of `size` bytes that takes `seconds`, in GB/s of 10^9 bytes."""
     return size / seconds / 1e9
 
 
 def bus_bandwidth(size: int, seconds: float, ranks: int) -> float:
-    """Return the bus bandwidth in GB/s: 2(n-1)/n of the algorithm bandwidth, which is what each link carries in the
-    best algorithm. 0 with one rank."""
+    """Return the bus bandwidth of an all-reduce of `size` bytes that takes `seconds` on `ranks` ranks, in GB/s:
+    2(n-1)/n of the algorithm bandwidth, which is what each link carries in the best algorithm. 0 with one rank."""
     return algorithm_bandwidth(size, seconds) * 2 * (ranks - 1) / ranks
 
 
 def best_time(row: Row) -> float:
-    """Return the seconds of the faster of both forms, in place and out of place."""
+    """Return the seconds of one all-reduce of the size of `row`, in the faster of its two forms, in place and out of
+    place."""
     return min(row.seconds, row.out_seconds or row.seconds)
 
 

@@ -47,8 +47,8 @@ def add_options(group: Any) -> None:
 
 
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:
-    """Run the sweep of sizes in each world and return the result. Raise UsageError for invalid options. Raise
-    WorldsizeError."""
+    """Run the all-reduce benchmark, a sweep of sizes, in each world of `session` with more than one rank. Return the
+    BenchResult. Raise UsageError for invalid options. Raise WorldsizeError."""
     backend, dtype = options.backend or "", options.dtype or "float32"
     sizes = parse_sizes(options.sizes or _SIZES, _FACTOR if options.factor is None else options.factor)
     warm_ups = _WARM_UP if options.warmup is None else options.warmup
@@ -103,9 +103,9 @@ def _job(world: World, backend: str, command: str) -> Job:
 
 
 def _read(run: Run, status: Status, world: World) -> Measurement:
-    """Return the measurement of one world from the report of a run. Its `rate` is the highest bus bandwidth of all
-    sizes. Raise NotFound if there is no report, and WorldsizeError if it is invalid or reports another number of ranks.
-    """
+    """Return the measurement of one world of the all-reduce benchmark from the report that the first rank of `run`
+    wrote. Its `rate` is the highest bus bandwidth of all sizes. Raise NotFound if there is no report, and
+    WorldsizeError if it is invalid or reports another number of ranks."""
     report = read_report(run.paths.outputs)
     if report.ranks != world.ranks:
         raise WorldsizeError(_other_ranks(report, world))

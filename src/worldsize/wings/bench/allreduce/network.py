@@ -30,8 +30,9 @@ class Adapters(NamedTuple):
 
 
 def network_sentence(world: World, report: Report, hardware: Mapping[str, str]) -> str:
-    """Return a sentence with the network rate of each rank, its share of the adapters' rate if that is known, and a
-    judgement."""
+    """Return a sentence on the all-reduce benchmark of one world: the rate at which each rank sends over the network,
+    its share of the network adapters' rate if that is known, and a judgement. State instead why the network cannot be
+    judged, if the nodes are virtual ones or the sizes are too small."""
     if hardware.get("nodes", "").endswith("virtual nodes of one machine"):
         return f"{world}: its nodes are virtual ones of one machine: nothing of this went over a network."
     if "virtual nodes" in hardware.get("nodes", ""):
@@ -47,15 +48,15 @@ def network_sentence(world: World, report: Report, hardware: Mapping[str, str]) 
 
 
 def network_rate_per_rank(bus: float, nodes: int, ranks: int) -> float:
-    """Return the part of the bus bandwidth that goes over the network for each rank, in GB/s: (k-1)/(n-1) with k nodes
-    and n ranks."""
+    """Return the part of an all-reduce's bus bandwidth `bus` that goes over the network for each rank, in GB/s:
+    (k-1)/(n-1) with k nodes and n ranks."""
     return bus * (nodes - 1) / (ranks - 1) if ranks > 1 else 0.0
 
 
 def find_adapters(network: str, backend: str) -> Adapters | None:
-    """Return the adapters that a backend uses, from the row "network" of a table of hardware. gloo uses sockets over
-    the only interface. NCCL uses the ports that carry RDMA. None if nodes or adapters differ, if there are none, and
-    for MPI, which may use either."""
+    """Return the network adapters of a node that the all-reduce `backend` uses, from `network`, the row "network" of a
+    table of hardware. gloo uses sockets over the only interface. NCCL uses the ports that carry RDMA. None if nodes or
+    adapters differ, if there are none, and for MPI, which may use either."""
     texts = re.split(r", (?![^(]*\))", network)
     if backend == "nccl":
         ports = [found for found in map(_ADAPTERS.fullmatch, texts) if found]
@@ -70,9 +71,9 @@ def find_adapters(network: str, backend: str) -> Adapters | None:
 
 
 def _judgement(gbps: float, world: World, report: Report, network: str) -> str:
-    """Return the end of the sentence, which judges the `gbps` of a node. There is no verdict if there are fewer ranks
-    than adapters, because they need not use all of them, or if the backend uses sockets, because their share of an
-    interface shows nothing about the fabric."""
+    """Return the end of the sentence of `network_sentence`, which judges `gbps`, the Gb/s that a node sends. There is
+    no verdict if there are fewer ranks than adapters, because they need not use all of them, or if the backend uses
+    sockets, because their share of an interface shows nothing about the fabric."""
     adapters = find_adapters(network, report.backend)
     if adapters is None or adapters.gbps <= 0:
         rule = f": {GOOD:.0%} of the rate of its adapter is good, below {POOR:.0%} is poor."

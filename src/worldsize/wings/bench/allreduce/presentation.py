@@ -20,14 +20,14 @@ _TYPES = {"float32": "float", "float64": "double", "float16": "half"}
 
 
 def tables(result: BenchResult) -> tuple[Table, ...]:
-    """Return a table for each world, with the columns of nccl-tests: out of place if the library supports it, then in
-    place. Bandwidths are in GB/s."""
+    """Return a table of the all-reduce benchmark's `result` for each world, with the columns of nccl-tests: out of
+    place if the library supports it, then in place. Bandwidths are in GB/s."""
     return tuple(_table(each, report) for each, report in _reports(result))
 
 
 def sentences(result: BenchResult) -> tuple[str, ...]:
-    """Return sentences with the highest bandwidth and the lowest latency of each world, what may be concluded from
-    them, and the worlds that failed."""
+    """Return sentences on the all-reduce benchmark's `result`: the highest bandwidth and the lowest latency of each
+    world, what may be concluded from them, and the worlds that failed."""
     found = []
     for each, report in _reports(result):
         if each.failure:
@@ -44,8 +44,8 @@ def sentences(result: BenchResult) -> tuple[str, ...]:
 
 
 def charts(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
-    """Return two charts with a line for each world: the bus bandwidth over the size, and the time over the size. Empty
-    if nothing was measured."""
+    """Return two charts of the all-reduce benchmark's `result` with a line for each world: the bus bandwidth over the
+    size, and the time over the size. Empty if nothing was measured."""
     found = [(each, report) for each, report in _reports(result) if not each.failure]
     if not found:
         return ()
@@ -63,8 +63,8 @@ def charts(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
 
 
 def _reports(result: BenchResult) -> list[tuple[Measurement, Report]]:
-    """Return the measurements that contain a valid report, each with its report. The details in a result file may be
-    anything."""
+    """Return the measurements of `result` that contain a valid all-reduce report, each with its report. The details in
+    a result file may be anything."""
     found = []
     for each in result.measurements:
         try:

@@ -46,8 +46,8 @@ class Report(NamedTuple):
 
 
 def read_report(outputs: str) -> Report:
-    """Read the report in the directory `outputs`. Raise NotFound if there is none, and WorldsizeError if it cannot be
-    read or is invalid."""
+    """Read the all-reduce report that the first rank wrote into the directory `outputs` of its run. Raise NotFound if
+    there is none, and WorldsizeError if it cannot be read or is invalid."""
     path = os.path.join(outputs, NAME)
     try:
         return parse_report(json.loads(read_file(path, _MOST_BYTES)))
@@ -60,8 +60,8 @@ def read_report(outputs: str) -> Report:
 
 
 def parse_report(value: Any) -> Report:
-    """Parse a report from its JSON value. Raise one of PARSE_ERRORS, such as ValueError, if it is not a valid
-    report."""
+    """Parse an all-reduce report from its JSON value, and cut its texts to a limited length. Raise one of PARSE_ERRORS,
+    such as ValueError, if the value is not a valid report."""
     report = check_fields(tuple_of(Report, value))
     if not 0 < len(report.rows) <= _MOST_ROWS:
         raise ValueError(f"it has {len(report.rows)} rows")
@@ -75,7 +75,7 @@ def parse_report(value: Any) -> Report:
 
 
 def _check_row(row: Row) -> None:
-    """Check that an all-reduce can have the figures of the row. Raise ValueError if not."""
+    """Raise ValueError if the figures of a row of an all-reduce report are impossible, such as a time of 0."""
     times = (row.seconds, row.seconds if row.out_seconds is None else row.out_seconds)
     numbers = (row.wrong, row.out_wrong or 0, row.iterations)
     if not 0 < row.count <= row.size <= _LARGEST or min(numbers) < 0 or not all(each > _LEAST for each in times):

@@ -14,9 +14,9 @@ _EXAMPLE = "write a range such as 8B:1GB, or sizes such as 8B,1MB,512MB"
 
 
 def parse_sizes(text: str, factor: int) -> tuple[int, ...]:
-    """Parse ranges and lists of sizes. Return the sizes in bytes, ascending. In a range, each size is `factor` times
-    the previous one. Raise UsageError for a text that is not a size, for a range that ends before it begins, for a
-    `factor` below 2, and for more than 200 sizes."""
+    """Parse the sizes of an all-reduce sweep, ranges and lists such as `8B:1GB` or `8B,1MB`. Return the sizes in bytes,
+    ascending. In a range, each size is `factor` times the previous one. Raise UsageError for a text that is not a size,
+    for a range that ends before it begins, for a `factor` below 2, and for more than 200 sizes."""
     if factor < 2:
         raise UsageError(f"{factor} does not make a range", "--factor", "2 or more")
     found: set[int] = set()
@@ -41,8 +41,8 @@ def _sizes_of(part: str, factor: int) -> list[int]:
 
 
 def parse_size(text: str) -> int:
-    """Parse one size and return it in bytes. Raise UsageError for a text that is not a size, for 0, and for more than a
-    tebibyte."""
+    """Parse one size, such as `64MB`, and return it in bytes. Raise UsageError for a text that is not a size, for 0,
+    and for more than a tebibyte."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"{text.strip()!r:.60} is not a size", "--sizes", _EXAMPLE)

@@ -49,9 +49,9 @@ def add_options(group: Any) -> None:
 
 
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:
-    """Start each launcher in turn, for a number of rounds, in each world, and return the result. Keep the earlier
-    result of a world in which all launchers were measured without a failure. Raise UsageError. Raise Interrupted, with
-    the result so far."""
+    """Run the launch benchmark: start each launcher in turn, for a number of rounds, in each world of `session`, and
+    return the BenchResult. Keep the earlier result of a world in which all launchers were measured without a failure.
+    Raise UsageError. Raise Interrupted, with the result so far."""
     compute = choose_compute(session.config, session.compute, None)
     kind = session.config.computes[compute].type
     python, path = find_python(session)
@@ -78,8 +78,8 @@ def measure(options: argparse.Namespace, session: Session) -> BenchResult:
 
 
 def _find_launchers(said: str | None, around: Surroundings) -> list[FoundLauncher]:
-    """Return the launchers that can be measured here. Raise UsageError if the user named one that is unknown or cannot
-    be measured here."""
+    """Return the launchers that can be measured here, of those named in `said` (comma-separated; None: all). Raise
+    UsageError if the user named one that is unknown or cannot be measured here."""
     known = {each.name: each for each in LAUNCHERS}
     names = list(known) if said is None else [name.strip() for name in said.split(",")]
     unknown = next((name for name in names if name not in known), None)
@@ -101,7 +101,7 @@ def _refuse_useless(answers: Any) -> None:
 
 def find_python(session: Session) -> tuple[str, str]:
     """Return the Python interpreter of the ranks, and the search path for launchers, which begins with the directory of
-    `--environment`, or else of this Python. Raise UsageError for an environment without a Python."""
+    the interpreter of `--environment`, or else of this Python. Raise UsageError for an environment without a Python."""
     said = next((each.partition("=")[2] for each in session.settings if each.startswith("environment=")), None)
     path = session.environ.get("PATH", os.defpath)
     if said is None:
@@ -122,8 +122,8 @@ def _show_commands(empty: BenchResult, place: Place) -> BenchResult:
 
 @contextmanager
 def _scratch(directory: str) -> Generator[str, None, None]:
-    """Create a temporary directory that only this user can access and that the nodes of a cluster can see too. Remove
-    it at the end of the context."""
+    """Create a temporary directory inside the benchmark's `directory` that only this user can access and that the nodes
+    of a cluster can see too. Remove it at the end of the context."""
     scratch = tempfile.mkdtemp(prefix=".trials-", dir=directory)
     try:
         yield scratch
@@ -162,7 +162,8 @@ def _measure(former: BenchResult, place: Place, rounds: int) -> BenchResult:
 
 
 def is_measured(measurements: Sequence[Measurement], world: World, launchers: Sequence[str], rounds: int) -> bool:
-    """Return whether all of these launchers have completed all rounds in this world, and none has failed."""
+    """Return whether `measurements` contain, for the given world, all `rounds` of each of the `launchers`, without a
+    failure."""
     known = {str(each.details.get("launcher")): each for each in measurements if each.world == world}
     for name in launchers:
         times = known[name].details.get("end") if name in known and not known[name].failure else None
@@ -172,7 +173,8 @@ def is_measured(measurements: Sequence[Measurement], world: World, launchers: Se
 
 
 def this_machine(place: Place) -> tuple[NodeFacts, ...]:
-    """Return the facts of this machine; nothing if the ranks run on another compute."""
+    """Return the hardware and software facts of this machine, as a tuple of one NodeFacts; empty if the ranks run on
+    another compute, or if no provider of facts is installed."""
     facts = find_provider("facts")
     if not place.is_local or not facts:
         return ()
@@ -183,8 +185,8 @@ def this_machine(place: Place) -> tuple[NodeFacts, ...]:
 def _measure_world(
     result: BenchResult, world: World, place: Place, rounds: int, nodes: Sequence[NodeFacts]
 ) -> BenchResult:
-    """Measure each launcher in one world, and return `result` with these measurements. The result is written after each
-    round. Raise Interrupted."""
+    """Measure the start time of each launcher in one world, for a number of rounds, and return `result` with these
+    measurements. The result is written to the benchmark's directory after each round. Raise Interrupted."""
     turns = [Turns(each) for each in place.found]
     crowd = find_oversubscription(nodes, world.ranks, 1)
     found: list[Measurement] = []

@@ -85,8 +85,9 @@ def _torchrun(found: FoundLauncher, start: Start) -> list[str]:
 
 
 def _mpirun(found: FoundLauncher, start: Start) -> list[str]:
-    """Return the command line of mpirun. By default, Open MPI refuses to run as root and with more ranks than cores;
-    the options against this are added only for Open MPI, because other implementations do not have them."""
+    """Return the command line of mpirun that starts the ranks of the launch benchmark. By default, Open MPI refuses to
+    run as root and with more ranks than cores; the options against this are added only for Open MPI, because other
+    implementations do not have them."""
     is_open_mpi = found.version.startswith(_OPEN_MPI)
     more = ["--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])] if is_open_mpi else []
     return [found.path, *more, "-n", str(start.world.ranks), *start.program]
@@ -126,7 +127,8 @@ that there are none."""
 
 
 def find_launcher(launcher: Launcher, around: Surroundings) -> FoundLauncher | str:
-    """Return the launcher with its path and version, or the reason why it cannot be used here."""
+    """Look for `launcher` in the directories and on the machine that `around` describes. Return the FoundLauncher with
+    its path and version, or the reason, as a text, why it cannot be measured here."""
     if not launcher.nodes and not around.local:
         return "it starts ranks on this machine alone"
     if launcher.name == "srun" and not around.slurm:
@@ -143,14 +145,14 @@ def find_launcher(launcher: Launcher, around: Surroundings) -> FoundLauncher | s
 
 
 def find_version(launcher: Launcher, path: str) -> str:
-    """Return the version of a launcher: that of its Python package in the same environment if it has one, otherwise
-    that of its output for `--version`. "" if neither gives one."""
+    """Return the version of the launcher at `path`: that of its Python package in the same environment if it has one,
+    otherwise that of its output for `--version`. "" if neither gives one."""
     return package_version(launcher.package, path) if launcher.package else said_version(_output([path, "--version"]))
 
 
 def said_version(text: str) -> str:
-    """Return the name and the version of an MPI from its output: "Open MPI 4.1.4" for `mpirun (Open MPI) 4.1.4`. The
-    mpirun of MPICH names Hydra first, and that of Intel names its library."""
+    """Return the name and the version of an MPI from `text`, the output of `mpirun --version`: "Open MPI 4.1.4" for
+    `mpirun (Open MPI) 4.1.4`. The mpirun of MPICH names Hydra first, and that of Intel names its library."""
     found = _VERSION.search(text)
     hydra = _MPICH if re.search(r"(?i)hydra|mpich", text) else ""
     maker = _OPEN_MPI if "Open MPI" in text else _INTEL_MPI if "Intel(R) MPI" in text else hydra
@@ -158,8 +160,8 @@ def said_version(text: str) -> str:
 
 
 def package_version(package: str, path: str) -> str:
-    """Return the version of a package in the environment whose bin/ contains `path`, from the name of a directory such
-    as `torch-2.9.1.dist-info`; "" if there is none."""
+    """Return the version of the Python distribution `package` in the environment whose bin/ contains `path`, from the
+    name of a directory such as `torch-2.9.1.dist-info`; "" if there is none."""
     library = os.path.join(os.path.dirname(os.path.dirname(path)), "lib")
     for python in sorted(_names_in(library)):
         for name in _names_in(os.path.join(library, python, "site-packages")):
@@ -176,7 +178,8 @@ def _names_in(directory: str) -> list[str]:
 
 
 def _output(words: list[str]) -> str:
-    """Return the standard output of a program; "" if it cannot be started, or takes too long."""
+    """Run the program `words` and return the first 4000 bytes of its standard output as text; "" if it cannot be
+    started, or takes too long."""
     try:
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_ASKED_WITHIN, check=False)
     except (OSError, subprocess.TimeoutExpired):

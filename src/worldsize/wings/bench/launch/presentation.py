@@ -37,7 +37,8 @@ class LauncherTimes(NamedTuple):
 
 
 def tables(result: BenchResult) -> tuple[Table, ...]:
-    """Return a table for each world, with the median, the minimum and the maximum of each time."""
+    """Return a table of the launch benchmark's `result` for each world, with the median, the minimum and the maximum of
+    each time of each launcher."""
     headers = ("launcher", "version", *(f"{name}, s" for name in TIMES.values()), "left", "")
     return tuple(
         Table(f"{world}, {world.ranks} ranks", headers, tuple(_row(each) for each in rows))
@@ -46,8 +47,9 @@ def tables(result: BenchResult) -> tuple[Table, ...]:
 
 
 def sentences(result: BenchResult) -> tuple[str, ...]:
-    """Return sentences for each world: the times of worldsize, and how the others compare, whether they are faster or
-    slower. Then failures are listed, and conditions that make the times not comparable."""
+    """Return sentences on the launch benchmark's `result` for each world: the times of worldsize, and how the other
+    launchers compare, whether they are faster or slower. Then failures are listed, and conditions that make the times
+    not comparable."""
     found = [sentence for world, rows in _worlds(result).items() for sentence in _sentences_of(world, rows)]
     crowded = {f"{each.world}: {each.oversubscribed}.": None for each in result.measurements if each.oversubscribed}
     if not result.measurements:
@@ -69,8 +71,9 @@ def _sentences_of(world: World, rows: list[LauncherTimes]) -> list[str]:
 
 
 def _comparison(name: str, rows: list[LauncherTimes]) -> str:
-    """Return a sentence such as "end: worldsize 0.016 s; torchrun 0.820 s (51 times as long)."; "" if worldsize was not
-    measured."""
+    """Return a sentence that compares one measured time (`name`, a key of TIMES) of worldsize and of the other
+    launchers, such as "end: worldsize 0.016 s; torchrun 0.820 s (51 times as long)."; "" if worldsize was not measured.
+    """
     own = next((each.times[name] for each in rows if each.name == _WORLDSIZE), [])
     if not own:
         return ""
@@ -87,8 +90,8 @@ def _seconds(time: float) -> str:
 
 
 def _ratio(times: list[float], own: list[float]) -> str:
-    """Return how `times` compare with worldsize's. There is no ratio if the ranges overlap, or if the medians differ
-    too little."""
+    """Return in words how the `times` of a launcher compare with worldsize's, `own`, such as "51 times as long". There
+    is no ratio if the ranges overlap, or if the medians differ too little."""
     if min(times) <= max(own) and min(own) <= max(times):
         return "no clear difference"
     time, base = statistics.median(times), statistics.median(own)
@@ -110,8 +113,8 @@ def _processes(number: int) -> str:
 
 
 def charts(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
-    """Return a bar chart over the number of ranks for each time. If several worlds have the same number of ranks, those
-    of several nodes get bars of their own."""
+    """Return a bar chart over the number of ranks for each time that the launch benchmark measures, with the bars of
+    all launchers. If several worlds have the same number of ranks, those of several nodes get bars of their own."""
     worlds = _worlds(result)
     by_nodes = len({world.ranks for world in worlds}) < len(worlds)
     bars: dict[str, list[LauncherTimes]] = {}
@@ -125,8 +128,8 @@ def charts(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
 
 
 def _chart(name: str, title: str, bars: dict[str, list[LauncherTimes]], pictures: Any) -> Any:
-    """Return the chart of one time. A launcher without this time keeps its place, so that each launcher has the same
-    colour in all charts."""
+    """Return the bar chart of one measured time, with the key `name` and the title `title` of TIMES. A launcher without
+    this time keeps its place, so that each launcher has the same colour in all charts."""
     timed = {label: [each for each in rows if each.times[name]] for label, rows in bars.items()}
     lines = tuple(_bars(label, rows, name, pictures) for label, rows in timed.items())
     return pictures.Chart(
@@ -158,8 +161,8 @@ def _worlds(result: BenchResult) -> dict[World, list[LauncherTimes]]:
 
 
 def _times(each: Measurement) -> LauncherTimes | None:
-    """Return the times of a measurement; None if its details are not those of a launcher. The details in a result file
-    may be anything."""
+    """Return the LauncherTimes of a measurement of the launch benchmark; None if its details are not those of a
+    launcher. The details in a result file may be anything."""
     said = each.details
     name, version, nodes, left = (said.get(key) for key in ("launcher", "version", "nodes", "left"))
     if not (isinstance(name, str) and isinstance(version, str) and type(nodes) is int and type(left) is int):
@@ -182,7 +185,8 @@ def _row(each: LauncherTimes) -> tuple[str, ...]:
 
 
 def _time_text(times: list[float]) -> str:
-    """Format the median and the range of times: "0.071 (0.068–0.090)". A single time has no range; "—" without any."""
+    """Format the median and the range of `times` in seconds: "0.071 (0.068–0.090)". A single time has no range; "—"
+    without any."""
     if not times:
         return "—"
     median = f"{statistics.median(times):.3f}"

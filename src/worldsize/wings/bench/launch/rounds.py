@@ -55,8 +55,9 @@ class Turns:
         self._failed: list[Trial] = []
 
     def take(self, run: Callable[[bool], Trial]) -> None:
-        """Run one more trial that ends normally, and one in which a rank fails. `run` is called with whether a rank
-        must fail."""
+        """Run one more trial of the launcher that ends normally, and one in which a rank fails. Skip a kind whose first
+        trial failed or did not end, and both kinds if that was the normal one. `run` starts the launcher; its argument
+        is whether a rank must fail."""
         if not _is_given_up(self._ended):
             self._ended.append(run(False))
         if not _is_given_up(self._ended) and not _is_given_up(self._failed):
@@ -91,7 +92,8 @@ def _known(times: Iterable[float | None]) -> list[float]:
 
 
 def take_rounds(world: World, place: Place, turns: Sequence[Turns], rounds: int, keep: Callable[[], None]) -> None:
-    """Run `rounds` rounds after one that does not count. `keep` is called after each round that counts."""
+    """Run `rounds` rounds of the launch benchmark in one world, after one that does not count. In each round, every
+    launcher of `turns` is started. `keep` is called after each round that counts."""
     try:
         for number in range(rounds + 1):
             for each in reversed(turns) if number % 2 else turns:
@@ -109,8 +111,9 @@ def _tell(text: str) -> None:
 
 
 def _run(found: FoundLauncher, world: World, place: Place, fails: bool) -> Trial:
-    """Run one trial. Its ranks meet in a directory of its own, which the nodes of a cluster can see too. worldsize runs
-    in the user's current directory, because it looks for its configuration from there upwards."""
+    """Start the launcher `found` once and return the Trial. If `fails` is set, a rank fails on purpose. The ranks meet
+    in a directory of this trial alone, which the nodes of a cluster can see too. worldsize runs in the user's current
+    directory, because it looks for its configuration from there upwards."""
     launcher, session = found.launcher, place.session
     directory = tempfile.mkdtemp(dir=place.scratch)
     try:
@@ -129,9 +132,9 @@ def start_of(world: World, place: Place, fails: bool, directory: str) -> Start:
 
 
 def trial_environ(place: Place, found: FoundLauncher) -> dict[str, str]:
-    """Return the user's environment without the variables that an outer launcher sets for ranks. For launchers that
-    start ranks only on this machine, the variables of an outer allocation are removed too. The runs of worldsize on
-    this machine go into the scratch directory, so that they are not kept."""
+    """Return the environment in which the launcher `found` is started: the user's, without the variables that an outer
+    launcher sets for ranks. For launchers that start ranks only on this machine, the variables of an outer allocation
+    are removed too. The runs of worldsize on this machine go into the scratch directory, so that they are not kept."""
     outer = () if found.launcher.nodes else _OUTER_PREFIXES
     environ = {
         name: value

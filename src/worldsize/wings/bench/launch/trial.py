@@ -64,7 +64,8 @@ class Heard(NamedTuple):
         return any(what == "failing" for what, _ in self.times)
 
     def all_of(self, what: str, ranks: int) -> float | None:
-        """Return the time when the last of all ranks reported `what`; None if a rank has not reported it."""
+        """Return the time when the last of the `ranks` ranks of the trial reported `what` ("first" or "step"); None if
+        a rank has not reported it."""
         times = [self.times.get((what, rank)) for rank in range(ranks)]
         known = [each for each in times if each is not None]
         return max(known) if len(known) == ranks else None
@@ -79,9 +80,9 @@ def run_trial(
     limit: float,
     ended_by: int = signal.SIGTERM,
 ) -> Trial:
-    """Start the command and wait at most `limit` seconds until all of its processes have ended. If it has not ended by
-    then, or this function is interrupted, send it the signal `ended_by`. Kill all of its processes that remain on this
-    machine."""
+    """Start the launcher's command line `words` and wait at most `limit` seconds until all of its processes have ended.
+    Return the times as a Trial. If it has not ended by then, or this function is interrupted, send it the signal
+    `ended_by`. Kill all of its processes that remain on this machine. `fails` is whether a rank fails on purpose."""
     mark = secrets.token_hex(16)
     process = None
     began = time.time()
@@ -102,8 +103,8 @@ def run_trial(
 
 
 def marked_processes(mark: str) -> list[int]:
-    """Return the pids of this user's processes that carry the mark. Processes that are dead and not yet reaped do not
-    carry it."""
+    """Return the pids of this user's processes whose environment contains the variable MARK with the value `mark`, that
+    is, the processes of one trial. Processes that are dead and not yet reaped do not carry it."""
     wanted = f"{MARK}={mark}".encode()
     found = []
     for name in os.listdir("/proc"):
@@ -118,8 +119,8 @@ def marked_processes(mark: str) -> list[int]:
 
 
 def end_marked(mark: str) -> int:
-    """Kill all processes that carry the mark, and return their number. Search again until none remains, because they
-    may start others meanwhile."""
+    """Kill all processes of the trial with the given `mark`, and return their number. Search again until none remains,
+    because they may start others meanwhile."""
     ended: set[int] = set()
     for _ in range(500):
         left = marked_processes(mark)
@@ -136,9 +137,9 @@ def end_marked(mark: str) -> int:
 
 
 def _end(process: subprocess.Popen[bytes] | None, mark: str, ended_by: int) -> None:
-    """Terminate the command and all processes that carry the mark. A command that still runs gets the signal `ended_by`
-    first, because a job on a cluster does not end when the process that started it is killed. Its output is read
-    meanwhile, so that it can print its last lines."""
+    """Terminate the command of a trial and all processes that carry its mark. A command that still runs gets the signal
+    `ended_by` first, because a job on a cluster does not end when the process that started it is killed. Its output is
+    read meanwhile, so that it can print its last lines."""
     try:
         if process is not None and process.poll() is None:
             process.send_signal(ended_by)
@@ -168,8 +169,9 @@ def _listen(process: subprocess.Popen[bytes], began: float, until: float) -> Hea
 
 
 def _read_lines(process: subprocess.Popen[bytes], until: float, take: Callable[[bytes], None]) -> None:
-    """Read the output and pass each line to `take`, until the time `until`, or until the command has ended, even if
-    another process that it started keeps its output open. Only the end of a long line is kept."""
+    """Read the output of the trial's command `process` and pass each line to `take`, until the time `until`, or until
+    the command has ended, even if another process that it started keeps its output open. Only the end of a long line is
+    kept."""
     assert process.stdout is not None
     output, rest = process.stdout.fileno(), b""
     with selectors.DefaultSelector() as selector:
@@ -190,8 +192,8 @@ def _read_lines(process: subprocess.Popen[bytes], until: float, take: Callable[[
 
 
 def _end_of(process: subprocess.Popen[bytes], until: float) -> float | None:
-    """Wait for the end of the process and return its time, precise to a few milliseconds; None if it is still running
-    at `until`. Popen.wait polls at growing intervals."""
+    """Wait for the end of the trial's command `process` and return its time, precise to a few milliseconds; None if it
+    is still running at `until`. Popen.wait polls at growing intervals."""
     while process.poll() is None:
         if time.time() >= until:
             return None
@@ -200,9 +202,9 @@ def _end_of(process: subprocess.Popen[bytes], until: float) -> float | None:
 
 
 def _take(line: bytes, began: float, came: float, times: dict[tuple[str, int], float]) -> bool:
-    """Record the ranks' reports in this line, which may contain several of them with a launcher's text around them.
-    Return whether it contains any. The rank's own clock counts if the rank is on this machine, otherwise the time when
-    the line arrived."""
+    """Record in `times` the reports of ranks in one line of a trial's output, which may contain several of them with a
+    launcher's text around them. Return whether the line contains any. The rank's own clock counts if the rank is on
+    this machine, otherwise `came`, the time when the line arrived."""
     found = _LINE.findall(line)
     for what, rank, said, machine in found:
         own = int(said) / 1e9
@@ -221,8 +223,8 @@ def find_machine() -> str:
 
 
 def _wait_until_gone(mark: str, ended: float) -> tuple[float | None, int]:
-    """Wait until no marked process remains. Return the time of that, which is `ended` if there was none at the first
-    look, and 0; or None and the number of processes that remain after five seconds."""
+    """Wait until no process with the trial's mark remains. Return the time of that, which is `ended` if there was none
+    at the first look, and 0; or None and the number of processes that remain after five seconds."""
     gone, until = ended, time.time() + _GRACE
     while left := marked_processes(mark):
         if time.time() >= until:
@@ -257,8 +259,8 @@ def _failure(heard: Heard, code: int | None, ranks: int, fails: bool, limit: flo
 
 
 def _last_words(output: str) -> str:
-    """Return the last line that reports an error, otherwise the last line that contains words, as ": LINE"; "" without
-    output. Open MPI's messages end with advice and a line of dashes."""
+    """Return the last line of a launcher's output that reports an error, otherwise the last line that contains words,
+    as ": LINE"; "" without output. Open MPI's messages end with advice and a line of dashes."""
     said = [line.strip() for line in output.split("\n") if re.search(r"\w{2}", line)]
     bad = [line for line in said if _BAD.search(line)]
     return f": {(bad or said)[-1][:200]}" if said else ""

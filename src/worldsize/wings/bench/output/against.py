@@ -13,8 +13,8 @@ _LONGEST_VALUE = 60
 
 
 def comparison_table(result: BenchResult, other: BenchResult) -> Table | None:
-    """Return a table of the worlds that both results have measured; None if there are none, or if the two results
-    measure different things."""
+    """Return a table that compares the rates of a benchmark's `result` and of an earlier one, `other`, in the worlds
+    that both have measured; None if there are none, or if the two results measure different things."""
     if not _is_comparable(result, other):
         return None
     earlier = {point.world: point for point in scaling_curve(other).measured()}
@@ -53,8 +53,9 @@ def _ratio_spread(now: Point, before: Point) -> str:
 
 
 def _verdict(now: Point, before: Point) -> str:
-    """Return whether the rate is now faster, slower or within the spread. There is no verdict if one of the two has no
-    spread, because the meaning of a difference is not known then."""
+    """Return whether the rate of a world is now "faster", "slower" or "within the spread" compared with the earlier
+    result. There is no verdict if one of the two has no spread, because the meaning of a difference is not known then.
+    """
     if now.low is None or before.low is None:
         return NONE
     if is_clearly_faster(now, before):
@@ -82,8 +83,8 @@ def _is_comparable(result: BenchResult, other: BenchResult) -> bool:
 
 
 def _differences(result: BenchResult, other: BenchResult) -> list[str]:
-    """Return the differences in settings, hardware and software as texts such as "batch 64, before 128"; of many only
-    the first ones, and the number of the others."""
+    """Return the differences in settings, hardware and software between a benchmark's `result` and the earlier one,
+    `other`, as texts such as "batch 64, before 128"; of many only the first ones, and the number of the rest."""
     found = list(_differing([("title", result.title)], [("title", other.title)]))
     found += _differing([("compute", result.compute)], [("compute", other.compute)])
     found += _differing(result.settings.items(), other.settings.items())
@@ -105,7 +106,8 @@ def _differing(now: Iterable[tuple[str, str]], before: Iterable[tuple[str, str]]
 
 
 def _values(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Return the values of each name. A name may have several rows, one for each kind of node."""
+    """Return the values of each name in `pairs`, the rows of a table of facts, as lists by name. A name may have
+    several rows, one for each kind of node."""
     found: dict[str, list[str]] = {}
     for name, value in pairs:
         found.setdefault(name, []).append(value)

@@ -18,8 +18,9 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_text(result: BenchResult) -> str:
-    """Return the CSV text of a result. A curve has one row for each world, with unformatted numbers. Other results have
-    the rows of their tables; tables with the same headers follow each other directly, others after an empty line."""
+    """Return the CSV text of a benchmark's result. A curve over worlds has one row for each world, with unformatted
+    numbers. Other results have the rows of their tables; tables with the same headers follow each other directly,
+    others after an empty line."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     if result.scaling:
@@ -59,8 +60,8 @@ def _write_tables(writer: Any, tables: tuple[Table, ...]) -> None:
 
 
 def _cell(value: Any) -> Any:
-    """Return a number, or a text in one line that a spreadsheet does not interpret as a formula; "" for None and for
-    numbers that are not finite."""
+    """Return `value` as a cell of a CSV file: a number, or a text in one line that a spreadsheet does not interpret as
+    a formula; "" for None and for numbers that are not finite."""
     if value is None or (isinstance(value, float) and not abs(value) < float("inf")):
         return ""
     if not isinstance(value, str):

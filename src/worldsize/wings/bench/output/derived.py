@@ -19,15 +19,15 @@ class Answer(NamedTuple):
 
 
 def kind_of(result: BenchResult) -> Benchmark:
-    """Return the module of the result's kind of benchmark. Raise ConfigError if this installation does not contain
-    it."""
+    """Return the module that implements the kind of benchmark that `result` is from. Raise ConfigError if this
+    installation does not contain it."""
     module = KINDS.get(result.kind, result.kind).removeprefix("worldsize.")
     return cast("Benchmark", load_module(module, f"`worldsize bench {result.kind}`"))
 
 
 def answer_of(result: BenchResult, against: BenchResult | None = None) -> Answer:
-    """Return the tables and sentences of the result, with those of its comparison with an earlier result if there is
-    one."""
+    """Return the tables and the sentences that describe a benchmark's `result`, with those of its comparison with the
+    earlier result `against` if that is given."""
     kind = kind_of(result)
     tables, sentences = kind.tables(result), kind.sentences(result)
     if against is not None:
@@ -38,7 +38,8 @@ def answer_of(result: BenchResult, against: BenchResult | None = None) -> Answer
 
 
 def fact_tables(result: BenchResult) -> tuple[Table, ...]:
-    """Return the tables of the hardware and the software of a measurement, without empty ones."""
+    """Return the tables of the hardware and the software that a benchmark's `result` was measured on, without empty
+    ones."""
     pairs = (("Hardware", result.hardware), ("Software", result.software))
     return tuple(Table(caption, ("", ""), tuple(rows)) for caption, rows in pairs if rows)
 
@@ -48,7 +49,8 @@ def charts_of(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
 
 
 def result_data(result: BenchResult, against: BenchResult | None = None) -> dict[str, Any]:
-    """Return the result and everything that is derived from it, as JSON values, for `-o json`."""
+    """Return a benchmark's `result` and everything that is derived from it (sentences, tables, the curve, published
+    sources), as JSON values, for `-o json`."""
     curve = scaling_curve(result)
     measurements = [_measurement_data(point, result, curve) for point in curve.points]
     data = {**result._asdict(), "settings": dict(result.settings), "measurements": measurements}
@@ -65,7 +67,8 @@ def result_data(result: BenchResult, against: BenchResult | None = None) -> dict
 
 
 def _measurement_data(point: Point, result: BenchResult, curve: Curve) -> dict[str, Any]:
-    """Return a measurement as JSON values. The fields of a curve are included only if the result is a curve."""
+    """Return the measurement of one world as a dict of JSON values. The fields of a curve (speed-up, efficiency, cost
+    …) are included only if the result is a curve."""
     measurement = point.measurement
     data = {**measurement._asdict(), "world": str(measurement.world), "details": dict(measurement.details)}
     data["rates"] = list(measurement.rates)
@@ -78,7 +81,8 @@ def _measurement_data(point: Point, result: BenchResult, curve: Curve) -> dict[s
 
 
 def _finite(value: Any) -> Any:
-    """Return the value with None in place of each float that JSON cannot express."""
+    """Return the JSON value `value` with None in place of each float that JSON cannot express (infinite or not a
+    number)."""
     if isinstance(value, dict):
         return {name: _finite(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):

@@ -18,9 +18,9 @@ CSV, SVG, PNG, PAGE = "result.csv", "scaling.svg", "scaling.png", "report.html"
 
 
 def write_files(result: BenchResult, directory: str, against: BenchResult | None = None) -> list[str]:
-    """Write the files of a result, and return their paths. Each file is replaced as a whole. Without matplotlib there
-    is no picture, which a notice reports; a picture of an earlier result is removed. Raise StorageError if a file
-    cannot be written."""
+    """Write the CSV file, the pictures and the page of a benchmark's `result` into `directory`, and return their paths.
+    Each file is replaced as a whole. Without matplotlib there is no picture, which a notice reports; a picture of an
+    earlier result is removed. Raise StorageError if a file cannot be written."""
     pictures = find_provider("pictures")
     drawn = _draw(result, pictures) if pictures is not None else {}
     files = {CSV: csv_text(result).encode(), **drawn}
@@ -33,7 +33,8 @@ def write_files(result: BenchResult, directory: str, against: BenchResult | None
 
 
 def _draw(result: BenchResult, pictures: Any) -> dict[str, bytes]:
-    """Return the picture in both formats; empty if nothing was measured, or if matplotlib is missing."""
+    """Return the picture of a benchmark's charts in both formats, SVG and PNG, as contents by file name; empty if
+    nothing was measured, or if matplotlib is missing."""
     charts = charts_of(result, pictures)
     if not charts:
         return {}

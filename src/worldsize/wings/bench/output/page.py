@@ -23,8 +23,8 @@ _COLUMNS = {
 
 
 def page_bytes(result: BenchResult, picture: bytes | None, pictures: Any, against: BenchResult | None = None) -> bytes:
-    """Return the HTML page of a result. `pictures` is the provider of that name. `picture` is an SVG; None if none can
-    be drawn."""
+    """Return the HTML page of a benchmark's `result`, compared with the earlier result `against` if that is given.
+    `pictures` is the provider of that name. `picture` is an SVG; None if none can be drawn."""
     answer = answer_of(result, against)
     sections = [
         _sentences(answer.sentences, pictures),
@@ -61,7 +61,8 @@ def _moment_text(created: float) -> str:
 
 
 def _sentences(sentences: tuple[str, ...], pictures: Any) -> Any:
-    """Return the section with the sentences. The first one, the recommendation, is emphasised."""
+    """Return the section of the HTML page that contains the result's sentences. The first one, the recommendation, is
+    emphasised."""
     first, rest = sentences[:1], sentences[1:]
     lines = [pictures.element("p", pictures.element("strong", sentence)) for sentence in first]
     lines += [pictures.element("p", sentence) for sentence in rest]
@@ -78,8 +79,9 @@ def _facts(result: BenchResult, pictures: Any) -> list[Any]:
 
 
 def _sources(result: BenchResult, pictures: Any) -> list[Any]:
-    """Return the section with links to the published figures. For standard settings without such figures, the section
-    states that there are none."""
+    """Return the section of the HTML page with links to the published figures that the result is compared with. If
+    there are none, the section states this for a result with standard settings; for any other result the list is empty.
+    """
     sources = published_sources(result)
     if not sources:
         text = "None is known for these GPUs, as many of them, and this precision."

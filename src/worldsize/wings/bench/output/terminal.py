@@ -8,8 +8,8 @@ from worldsize.wings.bench.result import BenchResult, Table
 
 
 def result_lines(result: BenchResult, against: BenchResult | None = None) -> list[str]:
-    """Return the tables of the result, those of hardware and software, and at the end the sentences, which are the main
-    result.
+    """Return the lines that show a benchmark's `result` in a terminal: its tables, those of hardware and software, and
+    at the end the sentences, which are the main result.
 
     Each sentence and each caption is in one line.
     """

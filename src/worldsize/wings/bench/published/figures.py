@@ -68,7 +68,8 @@ def _pair(
     mixed: dict[tuple[int, int], float],
     best_known: bool = False,
 ) -> list[Published]:
-    """Return the entries of one table of a source: one in 32 bits, and one in mixed precision."""
+    """Return the two Published entries of one table of a source: one in 32 bits (`full`, a precision and its figures),
+    and one in mixed precision (`mixed`)."""
     return [
         Published(*gpu, framework, precision, figures, best_known, source)
         for precision, figures in (full, ("fp16", mixed))

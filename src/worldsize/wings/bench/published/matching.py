@@ -24,8 +24,9 @@ class Match(NamedTuple):
 
 
 def published_matches(result: BenchResult) -> list[Match]:
-    """Return the matches in the order of the worlds. Empty unless the result is one of `bench resnet50` with standard
-    settings."""
+    """Return the measurements of a ResNet-50 benchmark for whose GPUs, number of GPUs and precision figures are
+    published, each with such a figure, as a list of Match in the order of the worlds. Empty unless the result is one of
+    `bench resnet50` with standard settings."""
     if not is_standard(result):
         return []
     found = []
@@ -39,8 +40,8 @@ def published_matches(result: BenchResult) -> list[Match]:
 
 
 def is_standard(result: BenchResult) -> bool:
-    """Return whether the result is one of `bench resnet50` whose title does not mark the network as a non-standard
-    one."""
+    """Return whether a benchmark's result is one of `bench resnet50` whose title does not mark the network as a
+    non-standard one."""
     return result.kind == "resnet50" and "tiny settings" not in result.title
 
 
@@ -52,7 +53,8 @@ def is_of_same_kind(published: Published, result: BenchResult, measurement: Meas
 
 
 def gpu_name(result: BenchResult, measurement: Measurement) -> str:
-    """Return the name of the GPU as the ranks, or else the nodes, have reported it; "" if neither has."""
+    """Return the model name of the GPU of a measurement as the ranks, or else the nodes, have reported it; "" if
+    neither has."""
     device = measurement.details.get("device")
     if isinstance(device, str) and device:
         return device
@@ -60,8 +62,8 @@ def gpu_name(result: BenchResult, measurement: Measurement) -> str:
 
 
 def computed_precision(result: BenchResult, measurement: Measurement, gpu: str) -> str:
-    """Return the precision in which the ranks computed: "tf32" if fp32 is requested and the GPU uses 19 of the 32 bits
-    for convolutions, unless that is off; otherwise the requested one."""
+    """Return the precision in which the ranks of a measurement computed: "tf32" if fp32 is requested and the GPU uses
+    19 of the 32 bits for convolutions, unless that is off; otherwise the requested one."""
     precision = _said("precision", result, measurement)
     has_tf32 = any(model in gpu for model in _TF32_MODELS)
     if precision.startswith("fp32") and has_tf32 and _said("tf32", result, measurement) not in _OFF:
@@ -70,15 +72,15 @@ def computed_precision(result: BenchResult, measurement: Measurement, gpu: str) 
 
 
 def _said(name: str, result: BenchResult, measurement: Measurement) -> str:
-    """Return the value that a world's ranks, or else the settings of all worlds, have under this name, in lower case;
-    "" if there is none."""
+    """Return the value named `name` that the ranks of the measurement have reported, or else that of the benchmark's
+    settings, in lower case; "" if there is none."""
     value = measurement.details.get(name) or result.settings.get(name)
     return value.lower() if isinstance(value, str) else ""
 
 
 def published_table(result: BenchResult) -> Table | None:
-    """Return a table of the published figures that match; None if nothing is published for such GPUs, this number of
-    them and that precision."""
+    """Return a table that compares the measured rates of a ResNet-50 benchmark with the published figures that match;
+    None if nothing is published for such GPUs, this number of them and that precision."""
     matches = sorted(published_matches(result), key=lambda match: match.published.best_known)
     if not matches:
         return None
@@ -101,8 +103,9 @@ def published_table(result: BenchResult) -> Table | None:
 
 
 def published_sentences(result: BenchResult) -> tuple[str, ...]:
-    """Return one sentence, which compares the largest world that has an expected figure of the same framework; empty if
-    there is none. Best known figures are not used, because they are no measure for a plain script."""
+    """Return one sentence, which compares the largest measured world that has a published "expected" figure of the same
+    framework with that figure; empty if there is none. Best known figures are not used, because they are no measure for
+    a plain script."""
     framework = result.settings.get("framework", "")
     matches = [
         match
@@ -119,13 +122,15 @@ def published_sentences(result: BenchResult) -> tuple[str, ...]:
 
 
 def published_sources(result: BenchResult) -> dict[str, str]:
-    """Return the names of the sources that were compared with, and their addresses."""
+    """Return the names of the sources of published figures that the result is compared with, and their addresses, as a
+    dict."""
     return dict(match.published.source for match in published_matches(result))
 
 
 def published_lines(result: BenchResult) -> list[tuple[str, list[float], list[float]]]:
-    """Return names, ranks and rates of lines for a chart. Each source that matches a world gives a line with all of its
-    figures up to the largest world."""
+    """Return the lines of published figures for the chart of a ResNet-50 benchmark, at most three, each as its name,
+    its numbers of GPUs and its rates. Each source that matches a world gives a line with all of its figures up to the
+    largest world."""
     matches = published_matches(result)
     most = max((each.world.ranks for each in result.measurements if usable_rate(each) is not None), default=0)
     lines = []

@@ -59,7 +59,8 @@ def add_options(group: Any) -> None:
 
 
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:
-    """Train in each world and return the result. Raise UsageError for invalid options. Raise WorldsizeError."""
+    """Run the ResNet-50 benchmark: train the network in each world of `session`, and return the BenchResult with the
+    images per second. Raise UsageError for invalid options. Raise WorldsizeError."""
     _check_options(options)
     if any(setting.startswith("virtual_gpus=") for setting in session.settings):
         hint = "worldsize rehearse shows whether a job runs on GPUs"
@@ -81,8 +82,8 @@ def measure(options: argparse.Namespace, session: Session) -> BenchResult:
 
 
 def title(options: argparse.Namespace) -> str:
-    """Return the title of the measurement. It names every setting that makes the network differ from the published
-    one."""
+    """Return the title of the ResNet-50 benchmark's result. It names every setting that makes the network differ from
+    the published one."""
     what = f"ResNet-50, {NAMES[options.framework]}, {_data_words(options.data)}, {options.precision}"
     tiny = []
     if options.image_size not in (None, STANDARD_SIZE):
@@ -96,7 +97,7 @@ def title(options: argparse.Namespace) -> str:
 
 
 def settings(options: argparse.Namespace, session: Session) -> dict[str, str]:
-    """Return the settings that distinguish one measurement from another."""
+    """Return the settings of the ResNet-50 benchmark, by name, that distinguish one measurement from another."""
     found = {
         "framework": options.framework,
         "data": options.data,
@@ -110,8 +111,8 @@ def settings(options: argparse.Namespace, session: Session) -> dict[str, str]:
 
 
 def _tf32_words(options: argparse.Namespace) -> str:
-    """Return the setting of TF32 before the ranks have seen a GPU. TensorFlow enables it for all products of
-    matrices."""
+    """Return the setting "tf32" of the ResNet-50 benchmark in words, before the ranks have seen a GPU; "" unless the
+    precision is fp32. TensorFlow enables TF32 for all products of matrices."""
     if options.precision != "fp32":
         return ""
     where = "" if options.framework == "tensorflow" else " for convolutions"
@@ -119,7 +120,8 @@ def _tf32_words(options: argparse.Namespace) -> str:
 
 
 def job_of(options: argparse.Namespace, world: World, cwd: str) -> Job:
-    """Return the job of one world. Its code is in the directory `ranks` next to this file."""
+    """Return the job that trains ResNet-50 in one world with the given command-line options. Its code is in the
+    directory `ranks` next to this file."""
     inputs: dict[str, Any] = {}
     data = options.data
     if data not in NO_DIRECTORY:
@@ -144,9 +146,9 @@ def job_of(options: argparse.Namespace, world: World, cwd: str) -> Job:
 
 
 def _share(world: World, session: Session, local: bool) -> str:
-    """Return the number of ranks on a machine, and that of the largest world, as "N/M". On CPUs each rank must have the
-    same number of threads in every world, just as each has one GPU; otherwise the curve would show how ranks share
-    cores. "" if the user sets the threads."""
+    """Return "N/M": the number of ranks on a machine in `world`, and that in the largest world of the benchmark. On
+    CPUs each rank must have the same number of threads in every world, just as each has one GPU; otherwise the curve
+    would show how ranks share cores. "" if the user sets the threads."""
     if any(setting.startswith(("threads=", "environment_variables.OMP_NUM_THREADS=")) for setting in session.settings):
         return ""
     counts = [each.ranks if local else each.ranks_per_node for each in (*session.worlds, world)]
@@ -167,8 +169,8 @@ def _data_words(data: str) -> str:
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    """Check the options. Raise UsageError for numbers that are out of range, for a network that the framework does not
-    have, and for an unknown kind of data."""
+    """Check the command-line options of the ResNet-50 benchmark. Raise UsageError for numbers that are out of range,
+    for a network that the framework does not have, and for an unknown kind of data."""
     least = {"batch": 1, "steps": 1, "warmup": 0, "workers": 0, "image_size": _SMALLEST, "width": 1}
     for name, smallest in least.items():
         value = getattr(options, name)

@@ -22,8 +22,9 @@ _TEXTS = ("framework", "device", "precision", "tf32", "data")
 
 
 def read_measurement(path: str, world: World) -> Measurement:
-    """Read the report and return the measurement, with the rate of each block of steps and their median. Raise
-    WorldsizeError, in one sentence, if the file does not exist or is not a measurement of this world."""
+    """Read the ResNet-50 benchmark's report at `path` and return the measurement of `world`, with the rate of each
+    block of steps and their median. Raise WorldsizeError, in one sentence, if the file does not exist or is not a
+    measurement of this world."""
     try:
         content = read_file(path, _MOST_BYTES + 1)
     except OSError as error:
@@ -36,7 +37,8 @@ def read_measurement(path: str, world: World) -> Measurement:
 
 
 def parse_measurement(content: bytes, world: World) -> Measurement:
-    """Parse a report and return the measurement. Raise one of PARSE_ERRORS if it is not a measurement of this world."""
+    """Parse `content`, the ResNet-50 benchmark's report as JSON, and return the measurement. Raise one of PARSE_ERRORS
+    if it is not a measurement of this world."""
     if len(content) > _MOST_BYTES:
         raise ValueError("it is too large")
     found = json.loads(content)
@@ -59,7 +61,8 @@ def parse_measurement(content: bytes, world: World) -> Measurement:
 
 
 def _details(found: dict[str, Any], step_seconds: float) -> dict[str, Any]:
-    """Return what else is known of the ranks: counts, short texts, and the software that they have loaded."""
+    """Return the details of a ResNet-50 measurement from `found`, the parsed report: counts, short texts, and the
+    software that the ranks have loaded."""
     details: dict[str, Any] = {"step_seconds": step_seconds}
     details.update({name: _count(found, name, least=0) for name in _COUNTS if name in found})
     details.update({name: _text(found[name]) for name in _TEXTS if name in found})

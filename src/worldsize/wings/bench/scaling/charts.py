@@ -14,8 +14,8 @@ _RANKS = "ranks"
 
 
 def scaling_charts(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
-    """Return the charts of a result; empty if nothing was measured. There is no chart of efficiency if fewer than two
-    worlds have one."""
+    """Return the charts of a benchmark's `result` over its worlds: the rate, and the efficiency; empty if nothing was
+    measured. There is no chart of efficiency if fewer than two worlds have one."""
     curve = scaling_curve(result)
     if curve.base is None:
         return ()
@@ -44,8 +44,8 @@ def _rate_lines(curve: Curve, ranks: list[int], result: BenchResult, pictures: A
 
 
 def _groups(curve: Curve) -> dict[str, list[Point]]:
-    """Return the points of each line: one line, or, if several worlds have the same number of ranks, one for each
-    number of nodes."""
+    """Return the points of each line of a chart over worlds, by the line's name: one line without a name, or, if
+    several worlds have the same number of ranks, one for each number of nodes."""
     points = curve.measured()
     if len({point.world.ranks for point in points}) == len(points):
         return {"": points}
@@ -57,7 +57,7 @@ def _groups(curve: Curve) -> dict[str, list[Point]]:
 
 
 def _line(name: str, points: list[Point], pictures: Any) -> Any:
-    """Return a line with a point for each world, with its spread."""
+    """Return a line of the chart of rates, with a point for each world and the spread of its rates."""
     xs = [float(point.world.ranks) for point in points]
     ys = [_number(point.rate) for point in points]
     lows = [nan if point.rate is None else _number(point.low) for point in points]
@@ -70,7 +70,8 @@ def _number(value: float | None) -> float:
 
 
 def _ideal(curve: Curve, ranks: list[int], pictures: Any) -> Any:
-    """Return the ideal line, on which each rank is as fast as a rank of the base: the rate doubles with the ranks."""
+    """Return the ideal line of the chart of rates, on which each rank is as fast as a rank of the curve's base: the
+    rate doubles with the ranks."""
     assert curve.base is not None and curve.base.rate is not None
     each = curve.base.rate / curve.base.world.ranks
     return pictures.Line("ideal", [float(count) for count in ranks], [each * count for count in ranks], True)

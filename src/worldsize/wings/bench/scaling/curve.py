@@ -59,11 +59,11 @@ class Curve(NamedTuple):
     device: str
 
     def measured(self) -> list[Point]:
-        """Return the measured points, from the smallest world to the largest."""
+        """Return the points of the curve whose worlds were measured, from the smallest world to the largest."""
         return sorted((point for point in self.points if point.rate is not None), key=size_of)
 
     def sound(self) -> list[Point]:
-        """Return the measured points that have an efficiency, from the smallest world to the largest."""
+        """Return the measured points of the curve that have an efficiency, from the smallest world to the largest."""
         return [point for point in self.measured() if point.efficiency is not None]
 
 
@@ -83,7 +83,7 @@ def scaling_curve(result: BenchResult) -> Curve:
 
 
 def usable_rate(measurement: Measurement) -> float | None:
-    """Return the rate; None if there is none to compute with, for example for a run that failed."""
+    """Return the rate of a measurement; None if there is none to compute with, for example for a run that failed."""
     rate = measurement.rate
     if measurement.failure or rate is None or measurement.world.ranks < 1:
         return None
@@ -121,22 +121,23 @@ def _against(point: Point, base: Point) -> Point:
 
 
 def relative_cost(point: Point, other: Point) -> float | None:
-    """Return the device-hours for the same work, as a multiple of those of `other`; None if they are not known."""
+    """Return the device-hours that the world of `point` takes for the same work, as a multiple of those of `other`;
+    None if they are not known."""
     if not (point.rate and other.rate and point.devices and other.devices):
         return None
     return finite(point.devices / other.devices * (other.rate / point.rate))
 
 
 def is_clearly_faster(point: Point, other: Point) -> bool:
-    """Return whether `point` is faster than `other` and their spreads do not overlap. For a point without a spread, its
-    rate counts."""
+    """Return whether the world of `point` is faster than that of `other` and the spreads of their rates do not overlap.
+    For a point without a spread, its rate counts."""
     low, high = point.low or point.rate, other.high or other.rate
     return low is not None and high is not None and low > high
 
 
 def efficiency_range(point: Point, base: Point) -> tuple[float, float] | None:
-    """Return the lowest and the highest efficiency that the spreads of both points permit; None without an efficiency
-    or without spreads."""
+    """Return the lowest and the highest efficiency of `point` relative to `base` that the spreads of the rates of both
+    permit; None without an efficiency or without spreads."""
     ends = (point.low, point.high, base.low, base.high)
     if point.efficiency is None or None in ends:
         return None
@@ -147,5 +148,5 @@ def efficiency_range(point: Point, base: Point) -> tuple[float, float] | None:
 
 
 def finite(value: float) -> float | None:
-    """Return the value; None if it is not finite or too large to be meaningful."""
+    """Return `value`; None if it is not finite or too large to be meaningful."""
     return value if isfinite(value) and abs(value) < 1e15 else None

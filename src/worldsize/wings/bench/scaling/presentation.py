@@ -14,7 +14,8 @@ _OVERSUBSCRIBED = "oversubscribed"
 
 
 def tables(result: BenchResult) -> tuple[Table, ...]:
-    """Return the table of worlds, in the order of the measurements, and the table of published figures if any match."""
+    """Return the tables of a benchmark over worlds: the table of the worlds in the order of the measurements, and the
+    table of published figures if any match."""
     curve = scaling_curve(result)
     columns = [column for column in _columns(curve, result) if column is not None]
     rows = tuple(tuple(cells[place] for _, cells in columns) for place in range(len(curve.points)))
@@ -31,7 +32,8 @@ def charts(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
 
 
 def _columns(curve: Curve, result: BenchResult) -> list[tuple[str, list[str]] | None]:
-    """Return the headers with their cells. An optional column is None if all of its cells would be empty."""
+    """Return the columns of the table of worlds, each as its header and its cells. An optional column is None if all of
+    its cells would be empty."""
     points = curve.points
     over = f"over {curve.base.world}" if curve.base is not None and curve.base.world.ranks > 1 else ""
     return [
@@ -64,7 +66,8 @@ def _spread_text(point: Point) -> str:
 
 
 def _efficiency_text(point: Point, curve: Curve) -> str:
-    """Return the efficiency as text. There is no number if the ranks, or those of the base, share cores or GPUs."""
+    """Return the efficiency of a world as text for the table. There is no number if the ranks of the world, or those of
+    the curve's base, share cores or GPUs."""
     if point.rate is None:
         return NONE
     if point.measurement.oversubscribed:
@@ -75,8 +78,8 @@ def _efficiency_text(point: Point, curve: Curve) -> str:
 
 
 def _notes(result: BenchResult) -> list[str]:
-    """Return remarks on the runs: why they failed, which ranks share cores or GPUs, and whether all ran the same
-    code."""
+    """Return sentences on the runs of a benchmark's worlds: why they failed, which ranks share cores or GPUs, and
+    whether all ran the same code."""
     found = []
     for each in result.measurements:
         found += [f"{each.world}: {text}" for text in (each.failure, each.oversubscribed) if text]

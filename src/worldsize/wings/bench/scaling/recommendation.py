@@ -31,14 +31,15 @@ _LITTLE_WORK = 10.0
 
 
 def recommendation(result: BenchResult) -> tuple[str, ...]:
-    """Return the recommendation first, then what a user must know to judge it. At least one sentence."""
+    """Return sentences on a benchmark's `result`: the recommended world first, then what a user must know to judge the
+    recommendation. At least one sentence."""
     curve = scaling_curve(result)
     return (_advice(curve), *_reservations(curve))
 
 
 def recommended_point(curve: Curve) -> Point | None:
-    """Return the point that the rule recommends. It is the base if no larger world is worth its ranks; None if nothing
-    can be concluded."""
+    """Return the point of the world that the rule of this module recommends. It is the base of the curve if no larger
+    world is worth its ranks; None if nothing can be concluded."""
     points = curve.sound()
     if len(points) < 2:
         return None
@@ -57,8 +58,8 @@ def _is_worth_it(point: Point, best: Point, base: Point) -> bool:
 
 
 def _marginal_efficiency(point: Point, best: Point, base: Point) -> float | None:
-    """Return what each additional rank of `point` does, compared with `best`, as a share of what a rank of the base
-    does; None if there are no additional ranks."""
+    """Return what each rank that the world of `point` has in addition to that of `best` does, as a share of what a rank
+    of the `base` does; None if there are no additional ranks."""
     more = point.world.ranks - best.world.ranks
     if more <= 0 or point.speed_up is None or best.speed_up is None:
         return None
@@ -66,7 +67,7 @@ def _marginal_efficiency(point: Point, best: Point, base: Point) -> float | None
 
 
 def _is_unclear(point: Point, other: Point) -> bool:
-    """Return whether neither point is clearly faster than the other."""
+    """Return whether neither of the two worlds is clearly faster than the other."""
     return not is_clearly_faster(point, other) and not is_clearly_faster(other, point)
 
 
@@ -123,7 +124,8 @@ def _worth(others: list[Point], best: Point, curve: Curve) -> str:
 
 
 def _compared(point: Point, best: Point, curve: Curve) -> str:
-    """Return a comparison such as "would be 1.2 × as fast for 1.7 × the GPU-hours"."""
+    """Return how the world of `point` compares with the recommended one, `best`, in words such as "would be 1.2 × as
+    fast for 1.7 × the GPU-hours"."""
     if point.rate is None or best.rate is None:
         return "has no rate"
     ratio = point.rate / best.rate
@@ -136,7 +138,8 @@ def _compared(point: Point, best: Point, curve: Curve) -> str:
 
 
 def _limit(others: list[Point]) -> str:
-    """Return what limits the next larger world, if that was measured; otherwise ""."""
+    """Return a part of a sentence on what limits the speed of the first world in `others`, communication or too little
+    work, if that was measured; otherwise ""."""
     for point in others[:1]:
         share = point.measurement.communication
         if share is not None and _WAITING <= share <= 1:
@@ -155,8 +158,8 @@ def _reservations(curve: Curve) -> list[str]:
 
 
 def _whole_nodes(curve: Curve) -> str:
-    """Return a sentence on a faster world that takes fewer node-hours; "" if there is none. Ranks that the rule rejects
-    cost nothing if their node is held anyway."""
+    """Return a sentence on a world that is faster than the recommended one and takes fewer node-hours; "" if there is
+    none. Ranks that the rule rejects cost nothing if their node is held anyway."""
     best = recommended_point(curve)
     if best is None or curve.device != "node":
         return ""
@@ -199,8 +202,8 @@ def _more_than_linear(curve: Curve) -> str:
 
 
 def _near_the_limit(curve: Curve) -> str:
-    """Return a sentence on the worlds whose spread alone decides on which side of the limit of efficiency they are; ""
-    if there are none."""
+    """Return a sentence on the worlds for which the spread of the rates alone decides whether their efficiency is above
+    or below the limit for a recommendation; "" if there are none."""
     if curve.base is None:
         return ""
     unsure = []

@@ -27,7 +27,7 @@ def amount_text(value: float | None) -> str:
 
 
 def percent_text(share: float | None) -> str:
-    """Format a share as a percentage: "89 %" for 0.89."""
+    """Format a share as a percentage: "89 %" for 0.89; "–" if it is None or not finite."""
     if share is None or not isfinite(share):
         return NONE
     return f"{share * 100:.0f} %" if abs(share) < _LARGEST else NONE
@@ -43,7 +43,8 @@ def times_text(ratio: float) -> str:
 
 
 def list_text(words: list[str], most: int = 6) -> str:
-    """Format a list: "1x1, 1x2 and 2x2". A long list is cut to its first words and the number of the others."""
+    """Format a list of words: "1x1, 1x2 and 2x2". A list of more than `most` words is cut to its first words and the
+    number of the rest."""
     if len(words) > most:
         return f"{', '.join(words[:most])} and {len(words) - most} more"
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))

@@ -56,7 +56,8 @@ class Measure(NamedTuple):
     unit: str
 
     def rate(self, value: float, ranks: int) -> float:
-        """Return what all ranks together do in a second, or in an hour if whole runs are counted."""
+        """Return what all ranks together do in a second, or in an hour if whole runs are counted, computed from
+        `value`, one measured value of a run with `ranks` ranks."""
         if self.is_time:
             return (_HOUR if self.is_whole_run else 1.0) * (ranks if self.is_weak else 1) / value
         return value * (ranks if self.per_rank else 1)
@@ -86,8 +87,8 @@ def sentences(result: BenchResult) -> tuple[str, ...]:
 
 
 def _thread_sentences(result: BenchResult) -> list[str]:
-    """Return a sentence if the ranks have different numbers of threads in different worlds. Without GPUs the cores are
-    shared out, and a rank with fewer threads in a larger world is slower for that reason."""
+    """Return a sentence if the ranks of a benchmark of a training had different numbers of threads in different worlds.
+    Without GPUs the cores are shared out, and a rank with fewer threads in a larger world is slower for that reason."""
     measured = [each for each in result.measurements if each.rate is not None]
     threads = {str(each.world): each.details.get("threads") for each in measured}
     counts = [count for count in threads.values() if type(count) is int]
@@ -99,7 +100,8 @@ def _thread_sentences(result: BenchResult) -> list[str]:
 
 
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:
-    """Run the job in each world and return the result. Raise JobError, UsageError, WorldsizeError."""
+    """Run the user's own job in each world of `session`, measure its speed, and return the BenchResult. Raise JobError,
+    UsageError, WorldsizeError."""
     asked = _measure_of(options)
     if options.pattern:
         compiled_pattern(options.pattern)
@@ -126,7 +128,8 @@ def measure(options: argparse.Namespace, session: Session) -> BenchResult:
 
 
 def _measure_of(options: argparse.Namespace) -> Measure:
-    """Return the definition of speed that the options give. Raise UsageError for options that contradict each other."""
+    """Return the definition of a run's speed that the options --metric, --pattern, --seconds, --per-rank and --scaling
+    give. Raise UsageError for options that contradict each other."""
     if options.metric and options.pattern:
         raise UsageError("--metric and --pattern cannot be combined", None, "name one of them")
     is_whole_run = not (options.metric or options.pattern)
@@ -145,7 +148,8 @@ def _measure_of(options: argparse.Namespace) -> Measure:
 
 
 def _unit(options: argparse.Namespace, is_whole_run: bool, is_weak: bool) -> str:
-    """Return the unit of the rate. With weak scaling, a whole run does the work of as many runs as it has ranks."""
+    """Return the unit of the rate of a benchmark of a training. With weak scaling, a whole run does the work of as many
+    runs as it has ranks."""
     if is_whole_run:
         return "runs of one rank/h" if is_weak else "runs/h"
     said: str = options.unit or options.metric or "value"
@@ -153,7 +157,8 @@ def _unit(options: argparse.Namespace, is_whole_run: bool, is_weak: bool) -> str
 
 
 def _job_of(options: argparse.Namespace) -> tuple[Job, Any]:
-    """Return the job that WHAT names, and the line of each key. Raise UsageError, JobError."""
+    """Return the job that the argument WHAT of `worldsize bench`, or the command after `--`, names, and the line of
+    each key in the job file. Raise UsageError, JobError."""
     if options.words is None and options.what.endswith(".py"):
         return script_job(options.what), {}
     named = argparse.Namespace(**{**vars(options), "job": options.what, "code": None})
@@ -164,8 +169,8 @@ def _job_of(options: argparse.Namespace) -> tuple[Job, Any]:
 
 
 def _at_world(job: Job, world: World) -> Job:
-    """Return the job at the size of a world. Raise JobError for a job that defines its roles itself, because a world
-    cannot set its ranks."""
+    """Return `job` with the numbers of nodes and ranks of `world`. Raise JobError for a job that defines its roles
+    itself, because a world cannot set its ranks."""
     try:
         return with_world(job, str(world))
     except JobError as error:
@@ -178,8 +183,8 @@ def _title(job: Job, what: str | None) -> str:
 
 
 def _settings(job: Job, options: argparse.Namespace, session: Session, asked: Measure) -> dict[str, str]:
-    """Return the settings that distinguish one measurement from another: the words of the command line, and what they
-    change in the job."""
+    """Return the settings of a benchmark of a training, by name, that distinguish one measurement from another: the
+    words of the command line, and what they change in the job."""
     value = f"the values {asked.metric}" if asked.metric else f"numbers in the output that match {asked.pattern}"
     measured = "the time of its ranks, from their start to their end" if asked.is_whole_run else value
     found = {"job": os.path.relpath(os.path.abspath(options.what), session.cwd)} if options.what else {}
@@ -191,14 +196,15 @@ def _settings(job: Job, options: argparse.Namespace, session: Session, asked: Me
 
 
 def _digest(job: Job) -> str:
-    """Return a digest of the job's keys, without its location and without secrets. A job with different inputs is
-    another job."""
+    """Return a digest of a job's keys and values, without its location and without secrets. A job with different inputs
+    is another job."""
     keys = mask_tree({**job_tree(job), "code": None})
     return hashlib.sha256(json.dumps(keys, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
 def _read(run: Run, status: Status, world: World, asked: Measure) -> Measurement:
-    """Return the measurement of a run. Raise WorldsizeError if the run has not reported the value to measure."""
+    """Return the measurement of a run of the user's job, by the definition of speed `asked`. Raise WorldsizeError if
+    the run has not reported the value to measure."""
     if asked.is_whole_run:
         seconds = work_seconds(run)
         if seconds is None:
@@ -217,8 +223,8 @@ _KEPT = 1000
 
 
 def _spaced(rates: tuple[float, ...]) -> tuple[float, ...]:
-    """Return at most _KEPT of the rates, evenly from the whole run. The first ones alone would have a different
-    spread."""
+    """Return at most _KEPT of the rates of a run, evenly from the whole run. The first ones alone would have a
+    different spread."""
     return rates[:: -(-len(rates) // _KEPT) or 1]
 
 

@@ -35,8 +35,8 @@ class LineSearch:
         signal.signal(signal.SIGALRM, self._former)
 
     def find(self, line: str) -> re.Match[str] | None:
-        """Return the first match of the pattern in the line; None if there is none. Raise UsageError if the search
-        takes too long."""
+        """Return the first match of the user's pattern in a line of output; None if there is none. Raise UsageError if
+        the search takes too long."""
         self._count += 1
         self._is_searching = True
         try:

@@ -31,8 +31,8 @@ class MeasuredValues(NamedTuple):
 
 
 def logged_values(run: Run, name: str) -> MeasuredValues:
-    """Return the values of this name, from the lowest rank that has logged it. Values that a later attempt repeats
-    count once. Raise NotFound, with the names that exist, if there are none."""
+    """Return the values of the metric `name` that a run has logged, from the lowest rank that has logged it. Values
+    that a later attempt repeats count once. Raise NotFound, with the names that exist, if there are none."""
     metrics = provider("metrics")
     found: Any = metrics.read_whole_series(run.paths, name)
     if found is None:
@@ -50,8 +50,8 @@ def logged_values(run: Run, name: str) -> MeasuredValues:
 
 
 def printed_values(run: Run, pattern: re.Pattern[str]) -> MeasuredValues:
-    """Return the numbers that the pattern finds in the output of the lowest rank that has any. Raise NotFound if there
-    are none, and UsageError for a pattern whose search does not end."""
+    """Return the numbers that `pattern` finds in the output of a run's ranks, from the lowest rank whose output has
+    any. Raise NotFound if there are none, and UsageError for a pattern whose search does not end."""
     with LineSearch(pattern) as search:
         for rank in range(run.plan.world_size):
             values = list(_numbers_in(run.paths, rank, search))
@@ -63,7 +63,8 @@ def printed_values(run: Run, pattern: re.Pattern[str]) -> MeasuredValues:
 
 
 def compiled_pattern(text: str) -> re.Pattern[str]:
-    """Compile a regular expression. Raise UsageError for an invalid one, and for one without a group for the number."""
+    """Compile the regular expression of the option --pattern. Raise UsageError for an invalid one, and for one without
+    a group for the number."""
     try:
         pattern = re.compile(text)
     except re.error as error:
@@ -74,9 +75,9 @@ def compiled_pattern(text: str) -> re.Pattern[str]:
 
 
 def work_seconds(run: Run) -> float | None:
-    """Return how long the ranks took, from their first start to the end of the last, on the node where this was
-    longest, by its own clock. None if the run was restarted, because its last attempt may have continued from a
-    checkpoint. Raise NotFound if no node has recorded it."""
+    """Return how many seconds the ranks of a run worked, from their first start to the end of the last, on the node
+    where this was longest, by its own clock. None if the run was restarted, because its last attempt may have continued
+    from a checkpoint. Raise NotFound if no node has recorded it."""
     if run.paths.attempt:
         return None
     times = [
@@ -90,7 +91,8 @@ def work_seconds(run: Run) -> float | None:
 
 
 def settled_values(values: Sequence[float]) -> tuple[float, ...]:
-    """Return the values without those of the warm-up: the first tenth, and at least the first of three or more."""
+    """Return the measured values of a run without those of the warm-up: the first tenth, and at least the first of
+    three or more."""
     left_out = max(1, int(len(values) * _WARM_UP)) if len(values) >= 3 else 0
     return tuple(values[left_out:])
 
@@ -100,7 +102,8 @@ def usual_value(values: Sequence[float]) -> float:
 
 
 def _usable(values: Sequence[float], what: str) -> tuple[float, ...]:
-    """Return the finite values above 0, without those of the warm-up. Raise NotFound if there are none."""
+    """Return the finite values above 0 of a run, without those of the warm-up. `what` names them in messages. Raise
+    NotFound if there are none."""
     kept = tuple(value for value in values if isfinite(value) and value > 0)
     if not kept:
         raise NotFound(f"no value of {what!r:.100} is above 0", hint="name a rate, or a time with --seconds")
@@ -121,8 +124,8 @@ def _numbers_in(paths: RunPaths, rank: int, search: LineSearch) -> Iterator[floa
 
 
 def _lines(path: str) -> Iterator[str]:
-    """Yield the lines of a log, with bad UTF-8 replaced. A line of more than 64 KiB is yielded in pieces. A carriage
-    return ends a line as well, because progress bars use it."""
+    """Yield the lines of the log file at `path`, with bad UTF-8 replaced; none if it cannot be opened. A line of more
+    than 64 KiB is yielded in pieces. A carriage return ends a line as well, because progress bars use it."""
     try:
         descriptor = open_regular_file(path)
     except OSError:

@@ -46,9 +46,10 @@ class Stage(Protocol):
     limit: float
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """Return the order for each node, by its rank. A node without an order does nothing. A stage without any orders
-        is judged at once."""
+        """Return the order that each node receives in this stage of the node check, by the node's rank. A node without
+        an order does nothing. A stage without any orders is judged at once."""
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """Return the rows, once the answers are in `cluster.nodes[…].answers[name]`. A node that is late has no answer,
-        and a node on which `run` raised an exception has only `error` (a text)."""
+        """Return the rows of the node check's table that follow from the answers of this stage, once these are in
+        `cluster.nodes[…].answers[name]`. A node that is late has no answer, and a node on which `run` raised an
+        exception has only `error` (a text)."""

@@ -35,8 +35,9 @@ class Coordinator:
     def __init__(
         self, cluster: Cluster, selection: Selection, load: Callable[[str], Stage], send: Send, now: float, limit: float
     ) -> None:
-        """Begin the check, which first waits for the probes of all nodes. `load` returns the stage of a module's name.
-        `send` is called with a node's rank and the order for it. `limit` is the time for the whole check in seconds."""
+        """Begin the node check, which first waits for the probes of all nodes. `selection` names the rows that are
+        wanted. `load` returns the stage of a module's name. `send` is called with a node's rank and the order for it.
+        `limit` is the time for the whole check in seconds."""
         self.cluster = cluster
         self.rows: list[CheckRow] = []
         self.done = False
@@ -55,12 +56,13 @@ class Coordinator:
         self._late_at = min(now + longest + TOLD_LATE, self._ends_at)
 
     def deadline(self) -> float:
-        """Return the time at which `tick` has something to do, on the clock of `now`."""
+        """Return the time from which the nodes of the current stage count as late and `tick` must be called, on the
+        clock of `now`."""
         return self._late_at
 
     def hear(self, node_rank: int, message: Mapping[str, Any], now: float) -> None:
-        """Process a message of a node, or of its agent if the node's program is `gone`. A message that is too late, or
-        belongs to another stage, is ignored."""
+        """Process a message that a node sends to the head during the node check, or that the node's agent sends if the
+        node's program is `gone`. A message that is too late, or belongs to another stage, is ignored."""
         is_gone = "gone" in message and node_rank not in self._absent
         if self.done or (not is_gone and (node_rank not in self._waiting or message.get("stage") != self._name)):
             return
@@ -75,7 +77,7 @@ class Coordinator:
             self._advance(now)
 
     def tick(self, now: float) -> None:
-        """Continue without the nodes that are late, if the deadline has passed."""
+        """Continue the node check without the nodes that are late, if the deadline of the current stage has passed."""
         if not self.done and now >= self._late_at:
             self._mark_late()
             self._advance(now)
@@ -104,7 +106,8 @@ class Coordinator:
         self.cluster = self.cluster._replace(nodes=tuple(nodes))
 
     def _mark_late(self) -> None:
-        """Stop waiting for nodes that are late. Those that are late with their probes are left out of all stages."""
+        """Stop waiting for the nodes that are late in the current stage of the node check. Nodes that are late with
+        their probes are left out of all stages."""
         if self._name == PROBES:
             for node_rank in sorted(self._waiting):
                 self._leave_out(node_rank, "its own checks were not finished in time")
@@ -118,7 +121,8 @@ class Coordinator:
     # next stages
 
     def _advance(self, now: float) -> None:
-        """Judge the current stage, and begin further stages until one must be waited for."""
+        """Judge the current stage of the node check, and begin further stages until nodes must be waited for, or the
+        check is complete."""
         self._judge()
         while not self._waiting:
             if not self._due or now >= self._ends_at:
@@ -142,7 +146,7 @@ class Coordinator:
             self._send(node_rank, {"stage": self._name, "order": order})
 
     def _present(self) -> Cluster:
-        """Return the nodes that take part."""
+        """Return the cluster with only the nodes that still take part in the node check."""
         nodes = tuple(node for node in self.cluster.nodes if node.node_rank not in self._absent)
         return self.cluster._replace(nodes=nodes)
 
@@ -168,9 +172,9 @@ class Coordinator:
 
 
 def notices_of(rows: Sequence[CheckRow]) -> list[str]:
-    """Return the notices for the user before the ranks start: a line for each bad row, then one for each warning. Rows
-    of several nodes that are otherwise equal are one line. If there are too many, only the first ones are returned, and
-    the number of the others."""
+    """Return the notices for the user that follow from the rows of the node check, before the ranks start: a line for
+    each bad row, then one for each warning. Rows of several nodes that are otherwise equal are one line. If there are
+    too many, only the first ones are returned, and the number of the rest."""
     nodes: dict[CheckRow, list[str]] = {}
     for row in sorted(rows, key=lambda row: row.verdict != BAD):
         if row.verdict not in (OK, UNKNOWN):
@@ -181,13 +185,15 @@ def notices_of(rows: Sequence[CheckRow]) -> list[str]:
 
 
 def row_of_notice(text: str) -> str:
-    """Return the id of the row at the end of a notice of `notices_of`; "" if it does not end with one."""
+    """Return the id of the check's row, such as `network.port`, in brackets at the end of a notice of `notices_of`; ""
+    if `text` does not end with one."""
     name = text.rpartition(" [")[2]
     return name[:-1] if text.endswith("]") and "." in name and " " not in name else ""
 
 
 def _notice_of(row: CheckRow, labels: Sequence[str]) -> str:
-    """Return a row as one line: `node2, node3: the head's port: refused (a firewall?) [network.port]`."""
+    """Return a row of the node check, which holds for the nodes `labels`, as one line: `node2, node3: the head's port:
+    refused (a firewall?) [network.port]`."""
     where = ", ".join(labels) if len(labels) <= _MOST_LABELS else f"{', '.join(labels[:3])} and {len(labels) - 3} more"
     text = ": ".join(word for word in (where, row.what, row.value) if word)
     text = f"{text} ({row.hint})" if row.hint else text

@@ -41,11 +41,13 @@ class NodeContext(NamedTuple):
     attempt: int = 0
 
     def path(self, *names: str) -> str:
-        """Return a path of the machine: `path("proc", "meminfo")`."""
+        """Return the path of a file of the node, below `root`, from its parts: /proc/meminfo for `path("proc",
+        "meminfo")`."""
         return os.path.join(self.root, *names)
 
     def row(self, id: str, what: str, value: str, verdict: str, hint: str = "") -> CheckRow:
-        """Return a row of this node."""
+        """Return a row of the node check's table for this node, as a CheckRow with the given id, subject, value,
+        verdict and hint."""
         return CheckRow(self.label, id, what, value, verdict, hint)
 
 

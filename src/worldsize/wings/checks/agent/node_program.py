@@ -67,8 +67,8 @@ class NodeTask(NamedTuple):
 
 
 def start_program(task: NodeTask) -> socket.socket:
-    """Start the node program, a child of this process. Return the agent's end of the socket between them. Raise
-    OSError."""
+    """Start the node program, a forked child of this agent that checks the node as `task` describes. Return the agent's
+    end of the socket between them. Raise OSError."""
     own, other = socket.socketpair()
     with other:
         try:
@@ -81,7 +81,8 @@ def start_program(task: NodeTask) -> socket.socket:
 
 
 def _become_program(descriptor: int, task: NodeTask) -> NoReturn:
-    """Close all files that the agent has open, so that its connections end when it ends, and run the node program."""
+    """Run the node program in this forked process, with the socket `descriptor` to the agent, and exit. First close all
+    files that the agent has open, so that the agent's connections end when it ends."""
     try:
         os.setsid()
         processes.end_with_parent(signal.SIGKILL)
@@ -99,14 +100,14 @@ def _become_program(descriptor: int, task: NodeTask) -> NoReturn:
 
 
 def import_descriptors(path: Iterable[str]) -> list[int]:
-    """Return the open descriptors from which modules are imported. An agent may have been started by
-    /proc/self/fd/3/agent.pyz, as on HPC Pack."""
+    """Return the open file descriptors in the entries of the module search path `path`, from which modules are
+    imported. An agent may have been started by /proc/self/fd/3/agent.pyz, as on HPC Pack."""
     found = (re.match(r"/proc/self/fd/(\d+)(?:/|$)", entry) for entry in path)
     return [int(match[1]) for match in found if match is not None]
 
 
 def close_all_but(kept: Iterable[int]) -> None:
-    """Close every descriptor from 3 on that is not in `kept`."""
+    """Close every file descriptor of this process from 3 on that is not in `kept`."""
     first = 3
     for descriptor in sorted({number for number in kept if first <= number < _FILES}):
         os.closerange(first, descriptor)
@@ -150,7 +151,8 @@ class _NodeProgram:
         self._conclude(self._coordinator)
 
     def _handle_next(self) -> None:
-        """Wait for the next event and handle it: a message, or on the head a deadline."""
+        """Wait for the next event of the node check and handle it: a message of another node's program, or on the head
+        a deadline."""
         coordinator = self._coordinator
         pause = None if coordinator is None else max(0.0, coordinator.deadline() - time.monotonic())
         try:
@@ -171,7 +173,8 @@ class _NodeProgram:
             threading.Thread(target=self._measure, args=arguments, daemon=True).start()
 
     def _measure(self, stage: str, order: Mapping[str, Any]) -> None:
-        """Execute this node's part of a stage, and report the answer."""
+        """Execute this node's part of a stage of the node check, as the head's `order` requests, and report the answer,
+        or the error, to the head."""
         answer: Mapping[str, Any]
         try:
             answer = load_measure(stage).run(self._context, order)
@@ -195,8 +198,8 @@ class _NodeProgram:
             self._obey(message)
 
     def _conclude(self, coordinator: Coordinator) -> None:
-        """Write the record and send the notices, so that the agents continue. Then wait until this node's agent
-        terminates this program and the processes that it started."""
+        """Write the record of the finished node check on the head and send the notices to the agent, so that the agents
+        continue. Then wait until this node's agent terminates this program and the processes that it started."""
         task, seconds = self._task, time.monotonic() - self._began
         rows = tuple(coordinator.rows)
         record = CheckRecord(task.mode, seconds, self._labels, rows)
@@ -215,7 +218,8 @@ class _NodeProgram:
                 os._exit(0)
 
     def _listen(self) -> None:
-        """Receive messages of other nodes, in a thread. Exit when the agent has ended."""
+        """Receive messages of other nodes' programs from the agent, in a thread, and queue them as events. Exit when
+        the agent has ended."""
         rest = b""
         while data := self._heard():
             *lines, rest = (rest + data).split(b"\n")
@@ -235,11 +239,11 @@ class _NodeProgram:
 
 
 def load_stage(module: str) -> Stage:
-    """Return the stage of a module of `stages/`."""
+    """Return the stage of the node check that the module `module` of `stages/` defines."""
     found: Stage = __import__(f"worldsize.wings.checks.agent.stages.{module}", fromlist=("STAGE",)).STAGE
     return found
 
 
 def load_measure(stage: str) -> Any:
-    """Return the module of `measure/` for a stage."""
+    """Return the module of `measure/` whose `run` executes a node's part of the stage `stage`."""
     return __import__(f"worldsize.wings.checks.agent.measure.{stage}", fromlist=("run",))

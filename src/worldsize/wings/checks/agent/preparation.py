@@ -40,8 +40,8 @@ connection."""
 
 
 def _most_said(nodes: int) -> int:
-    """Return the maximum number of bytes that a program may send in total. More than this shows a program that is out
-    of control."""
+    """Return the maximum number of bytes that the node program may send to its agent in total, for a check of `nodes`
+    nodes. More than this shows a program that is out of control."""
     return (1 << 22) + (nodes << 16)
 
 
@@ -79,8 +79,8 @@ class Preparation:
     # messages of the node program
 
     def acknowledge(self) -> None:
-        """Read the data of the node program and pass on its messages. If the program has died or sends invalid data,
-        its node becomes ready."""
+        """Read the data that the node program has sent to this agent, and pass on its messages to other nodes. If the
+        program has died or sends invalid data, the node becomes ready without the check."""
         assert self._socket is not None
         try:
             data = self._socket.recv(_AT_MOST)
@@ -101,8 +101,8 @@ class Preparation:
             self._go_on("sent too much, and was terminated")
 
     def _take(self, line: bytes) -> None:
-        """Handle a line of the program: the end of the check, or a message to another node. A message that is too long
-        is dropped, so that its node counts as late."""
+        """Handle a line that the node program has sent: the notices at the end of the check, or a message for another
+        node. A message that is too long is dropped, so that its node counts as late."""
         message = json.loads(line)
         if "to" not in message:
             self._notices = list(map(str, message["notices"]))
@@ -111,8 +111,8 @@ class Preparation:
             self._peers.tell(int(message["to"]), _TOPIC, str(message["text"]))
 
     def _go_on(self, trouble: str = "") -> None:
-        """Mark the node as ready, because the check is over, or in spite of `trouble` with it. The head does this for
-        all nodes."""
+        """Mark this node as ready to start its ranks, because the check is over, or in spite of `trouble` with the
+        check. The head's agent reports the end of the check to all other nodes."""
         if self.ready:
             return
         if trouble:
@@ -131,8 +131,8 @@ class Preparation:
     # messages of other nodes
 
     def _hear(self, node_rank: int, text: str) -> None:
-        """Pass on a message of another node to the program. The head's agent answers a message that arrives after the
-        end of the check with that end."""
+        """Pass on a message of another node's agent, `text`, to this node's program. At the message of the check's end,
+        continue. The head's agent answers a message that arrives after the end of the check with that end."""
         if text == _END:
             self._go_on()
         elif not self.ready:
@@ -141,8 +141,8 @@ class Preparation:
             self._peers.tell(node_rank, _TOPIC, _END)
 
     def _write(self, connection: socket.socket) -> None:
-        """Write the messages of other nodes to the program, in a thread, because a busy program must not block the
-        agent."""
+        """Write the messages of other nodes to the node program's socket `connection`, in a thread, because a busy
+        program must not block the agent."""
         with connection:
             while (data := self._to_program.get()) is not None:
                 try:
@@ -156,20 +156,21 @@ class Preparation:
         return self._deadline
 
     def tick(self, now: float) -> None:
-        """Continue without the check if its deadline has passed."""
+        """Continue without the node check if its deadline has passed at the time `now`."""
         if self._deadline is not None and now >= self._deadline:
             self._go_on("took too long, and was terminated")
 
     def finish(self, recorder: NodeRecorder) -> NodeLaunch:
-        """Write the notices for the user as events. Return the launch unchanged."""
+        """Write the notices of the node check for the user as events of the run, with `recorder`. Return the launch of
+        this node's ranks unchanged."""
         for text in self._notices:
             recorder.write_event("notice", id=row_of_notice(text) or NODE, text=text)
         return self._launch
 
     def stop(self) -> list[int]:
         """Kill the node program and all processes that it has started, even if it has ended before. These are all
-        processes that this agent has started since. Return their pids. A process that waits for a dead file server
-        remains while it waits."""
+        processes that this agent has started since the beginning of the check. Return their pids. A process that waits
+        for a dead file server remains while it waits."""
         killed: list[int] = []
         while found := [pid for pid in self._started_meanwhile() if pid not in killed]:
             for pid in found:
@@ -181,16 +182,16 @@ class Preparation:
         return killed
 
     def _started_meanwhile(self) -> list[int]:
-        """Return the pids of the check's processes, including those whose parent is now this agent. Processes that
+        """Return the pids of the node check's processes, including those whose parent is now this agent. Processes that
         existed before the check, such as those of a setup line, are left out."""
         return processes.trees(pid for pid in processes.children() if pid not in self._before)
 
     def close(self) -> None:
-        """Do nothing: `stop` was called before and has removed everything."""
+        """Do nothing: `stop` was called before and has removed everything that belongs to the check."""
 
 
 def shut_down(connection: socket.socket) -> None:
-    """Close the connection, and wake a thread that waits to write to it."""
+    """Close the socket to the node program, and wake a thread that waits to write to it."""
     try:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:  # the other side has shut it down already
@@ -199,8 +200,8 @@ def shut_down(connection: socket.socket) -> None:
 
 
 def _task(launch: NodeLaunch, address: str) -> NodeTask:
-    """Return the task of the node program on this node, which others reach at `address`. Its environment is that of a
-    rank, but shows all of the node's GPUs even if each rank sees only its own."""
+    """Return the NodeTask for the program that checks this node, which others reach at `address`. Its environment is
+    that of a rank, but shows all of the node's GPUs even if each rank sees only its own."""
     plan, told = launch.plan, launch.plan.options["check"]
     environ = next(launch._replace(plan=plan._replace(visible_devices=False)).ranks()).environment
     return NodeTask(

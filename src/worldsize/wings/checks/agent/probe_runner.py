@@ -33,7 +33,8 @@ Probe: TypeAlias = "Callable[[NodeContext], ProbeResult]"
 
 
 def load_probe(module: str) -> Probe:
-    """Import a module of `probes/` and return its function `probe`."""
+    """Import the module `probes/<module>.py` of the node check and return its function `probe`, which maps a
+    NodeContext to a ProbeResult."""
     found: Probe = __import__(f"worldsize.wings.checks.agent.probes.{module}", fromlist=("probe",)).probe
     return found
 
@@ -53,23 +54,25 @@ class _Child:
         self._heard_at = time.monotonic()
 
     def ends_at(self) -> float:
-        """Return the monotonic time at which the current probe is late."""
+        """Return the monotonic time at which the child's current probe exceeds its own time limit."""
         return self._began + self.due[0].limit
 
     def stalls_at(self) -> float:
-        """Return the monotonic time at which the probes after the current one no longer wait for it. If there are none,
-        return the time at which it is late."""
+        """Return the monotonic time after which the probes behind the child's current probe no longer wait for it: one
+        second after the child started or last finished a probe. If no probe follows, return the time at which the
+        current probe exceeds its limit."""
         return self._heard_at + _PATIENCE if len(self.due) > 1 else self.ends_at()
 
     def read(self) -> None:
-        """Read the available output of the probes from the pipe."""
+        """Read the available bytes of the child's output pipe into the buffer. Mark the child as closed at the end of
+        the output."""
         data = os.read(self.pipe, 1 << 16)
         self._said.extend(data)
         self.closed = not data
 
     def lines(self) -> Iterator[tuple[NodeCheck, bytes]]:
-        """Yield each probe that has finished and the line that it wrote, and remove the probe from `due`. Mark the
-        child as closed if an unfinished line is too long."""
+        """Yield a pair (probe, line of its output) for each probe of the child that has finished, and remove the probe
+        from `due`. Mark the child as closed if an unfinished line is too long."""
         *lines, rest = bytes(self._said).split(b"\n")
         self._said = bytearray(rest)
         for line in lines[: len(self.due)]:
@@ -79,7 +82,7 @@ class _Child:
 
 
 class _Probes:
-    """The running probes of one node, and the results of the finished ones by their modules (`found`)."""
+    """The running probes of one node check. `found` maps the module name of each finished probe to its ProbeResult."""
 
     def __init__(self, context: NodeContext, load: Callable[[str], Probe], selector: selectors.BaseSelector) -> None:
         self.found: dict[str, ProbeResult] = {}
@@ -87,7 +90,8 @@ class _Probes:
         self._began = time.monotonic()
 
     def start(self, checks: Sequence[NodeCheck]) -> None:
-        """Start a process for these probes. If no process can be started, record their rows as unknown."""
+        """Start one child process that executes the probes in `checks` one after the other, and register its pipe. If
+        no process can be started, record the rows of these probes as unknown."""
         try:
             pid, pipe = self._fork(checks)
         except OSError as error:  # no free process or descriptor
@@ -97,8 +101,8 @@ class _Probes:
         self._selector.register(pipe, selectors.EVENT_READ, _Child(pid, pipe, checks, self._began))
 
     def _fork(self, checks: Sequence[NodeCheck]) -> tuple[int, int]:
-        """Fork a process that executes these probes. Return its process id and the pipe that it writes to. Raise
-        OSError."""
+        """Fork a child process that executes the probes in `checks`. Return its process id and the reading end of the
+        pipe that it writes its results to. Raise OSError."""
         reading, writing = os.pipe()
         try:
             pid = os.fork()
@@ -113,8 +117,8 @@ class _Probes:
         return pid, reading
 
     def wait(self) -> None:
-        """Wait until a probe writes output or is late. Record the results of finished probes, and stop or replace the
-        processes that are done or late."""
+        """Wait until a probe writes output or is late. Record the results of finished probes in `found`. Kill each
+        child process that is done or late, and give the probes that still wait there their own processes."""
         children = [key.data for key in self._selector.get_map().values()]
         next_at = min(min(child.ends_at(), child.stalls_at()) for child in children)
         for key, _ in self._selector.select(max(0.0, next_at - time.monotonic())):
@@ -125,7 +129,8 @@ class _Probes:
             self._look_after(child, time.monotonic())
 
     def _look_after(self, child: _Child, now: float) -> None:
-        """Kill a process that is done or late, and start a process for each probe that waits for one of its probes."""
+        """Kill a child process that is done or whose current probe is late. If the current probe holds up others, start
+        a separate process for each of those. Do nothing if the child is still in time."""
         if child.due and not child.closed and now < min(child.ends_at(), child.stalls_at()):
             return
         current, rest = child.due[:1], child.due[1:]
@@ -144,8 +149,9 @@ class _Probes:
 def run_probes(
     context: NodeContext, checks: Sequence[NodeCheck], load: Callable[[str], Probe] = load_probe
 ) -> ProbeResult:
-    """Execute all these probes. Return their rows in the order of `checks`, and their facts in one mapping. `load` is
-    called in the probe's own process. The rows of a probe that is late, fails or writes too much are unknown."""
+    """Execute the probes in `checks` in child processes. Return one ProbeResult: their rows in the order of `checks`,
+    and their facts in one mapping. `load` returns a probe's function by its module and is called in the child process.
+    The rows of a probe that is late, fails or writes too much are unknown."""
     groups: dict[str, list[NodeCheck]] = {}
     for check in checks:
         groups.setdefault(check.group or check.module, []).append(check)
@@ -161,7 +167,8 @@ def run_probes(
 
 
 def _execute(context: NodeContext, checks: Sequence[NodeCheck], load: Callable[[str], Probe], writing: int) -> NoReturn:
-    """Execute probes in this process, after it has become the leader of its own session, and exit."""
+    """Execute the probes in `checks` one after the other in this forked child process, write one line of JSON for each
+    to the descriptor `writing`, and exit. The process first becomes the leader of its own session. Never return."""
     try:
         os.setsid()
         processes.end_with_parent(signal.SIGKILL)
@@ -173,7 +180,8 @@ def _execute(context: NodeContext, checks: Sequence[NodeCheck], load: Callable[[
 
 
 def _said(context: NodeContext, check: NodeCheck, load: Callable[[str], Probe]) -> bytes:
-    """Execute a probe and return its result, or its error, as one line of JSON."""
+    """Execute the probe of `check` and return one line of JSON: its `rows` and `facts`, or only its `error` if it
+    raised an exception."""
     try:
         rows, facts = load(check.module)(context)
         said = json.dumps({"rows": [row._asdict() for row in rows], "facts": facts})
@@ -183,7 +191,8 @@ def _said(context: NodeContext, check: NodeCheck, load: Callable[[str], Probe]) 
 
 
 def error_text(error: Exception) -> str:
-    """Return the error of a probe or a measurement as text that is safe in a row."""
+    """Return the class and message of a probe's or a measurement's exception as text for a row of the node check:
+    without control characters and secrets, at most 200 characters."""
     from worldsize.wings.checks.agent.readers.row_texts import safe_text
 
     return safe_text(f"{type(error).__name__}: {error}", 200)
@@ -204,8 +213,8 @@ def _unknown(context: NodeContext, check: NodeCheck, why: str) -> ProbeResult:
 
 
 def _end(selector: selectors.BaseSelector, child: _Child) -> None:
-    """Kill the process and every process that it has started. A process that waits for a dead file server is left for
-    the agent to reap."""
+    """Kill the child process and every process of its group, and close its pipe. A process that waits for a dead file
+    server is left for the agent to reap."""
     selector.unregister(child.pipe)
     os.close(child.pipe)
     processes.signal_group(child.pid, signal.SIGKILL)

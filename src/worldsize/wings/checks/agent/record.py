@@ -16,7 +16,7 @@ RECORD_VERSION = 1
 
 
 class CheckRecord(NamedTuple):
-    """The result of a check.
+    """The result of a node check of one attempt.
 
     mode     "cheap" or "full"
     seconds  the time from the start of the check on the head to its last verdict
@@ -31,12 +31,12 @@ class CheckRecord(NamedTuple):
 
 
 def record_path(paths: RunPaths) -> str:
-    """Return the path of the record of this attempt."""
+    """Return the path of the node check's record `check.json` in the attempt's directory."""
     return f"{paths.attempt_dir}/check.json"
 
 
 def write_record(paths: RunPaths, record: CheckRecord) -> None:
-    """Write the record. Raise OSError."""
+    """Write the result of a node check as JSON to the attempt's file `check.json`. Raise OSError."""
     value = record._asdict()
     value["version"] = RECORD_VERSION
     value["rows"] = [row._asdict() for row in record.rows]
@@ -44,7 +44,7 @@ def write_record(paths: RunPaths, record: CheckRecord) -> None:
 
 
 def read_check_record(paths: RunPaths) -> CheckRecord | None:
-    """Read the record of this attempt; None if there is no readable one."""
+    """Read the result of the attempt's node check from its file `check.json`; None if there is no readable one."""
     return read_record(record_path(paths), _record_of)
 
 

@@ -12,7 +12,7 @@ TOLD_LATE = 1.0
 
 
 def overall_limit(mode: str, nodes: int) -> float:
-    """Return the seconds from the start of a check to its end, even if something hangs. Rows that are not done by then
-    are unknown. Only a full check starts programs that import frameworks, which may take a minute from a file server.
-    """
+    """Return the seconds from the start of a node check of this mode and number of nodes to its end, even if something
+    hangs. Rows that are not done by then are unknown. Only a full check starts programs that import frameworks, which
+    may take a minute from a file server."""
     return (30.0 if mode == CHEAP else 180.0) + nodes / 32

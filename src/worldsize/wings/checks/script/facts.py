@@ -20,15 +20,17 @@ _NOTHING: dict[str, Any] = {"modules": [], "workers": None, "backend": None, "ho
 
 
 def script_facts(request: ScriptRequest, clock: Callable[[], float] = time.thread_time) -> dict[str, Any]:
-    """Read a script and return its facts. `modules` are the top-level modules from outside the code that the script
-    always imports. `workers` is the largest number of workers of a loader. `backend` is that of its process group.
-    `hosts` are texts "host:port". An unknown value is None, or missing from the lists."""
+    """Read the job's script, without executing it, and return its facts for the node check. `modules` are the top-level
+    modules from outside the code that the script always imports. `workers` is the largest number of workers of a
+    loader. `backend` is that of its process group. `hosts` are texts "host:port". An unknown value is None, or missing
+    from the lists."""
     program = read_program(request, clock)
     return dict(_NOTHING) if program is None else facts_of(program)
 
 
 def facts_of(program: Program) -> dict[str, Any]:
-    """Return the facts of a program that was read."""
+    """Return the facts `modules`, `workers`, `backend` and `hosts` of a script that was read. Return empty facts if its
+    analysis fails."""
     try:
         return {
             "modules": sorted(_unconditional_imports(program)),
@@ -41,8 +43,8 @@ def facts_of(program: Program) -> dict[str, Any]:
 
 
 def _unconditional_imports(program: Program) -> set[str]:
-    """Return the top-level modules that are imported at the top of the script, or at the top of its own modules that
-    are imported so. Modules of the standard library are omitted."""
+    """Return the names of the top-level modules from outside the code that are imported at the top of the script, or at
+    the top of its own modules that are imported so. Modules of the standard library are omitted."""
     modules = {module.name: module for module in program.index.modules}
     waiting, seen, found = [program.index.modules[0]], set[str](), set[str]()
     while waiting:
@@ -69,7 +71,7 @@ def _imports_at_the_top(module: SourceModule) -> Iterator[str]:
 
 
 def _and_above(name: str) -> Iterator[str]:
-    """Yield the name of a module, and the names of the packages that contain it."""
+    """Yield the dotted name of a module, and then the names of the packages that contain it: "a.b.c", "a.b", "a"."""
     while name:
         yield name
         name = name.rpartition(".")[0]

@@ -29,17 +29,17 @@ RULES: tuple[Callable[[Program], Iterator[ScriptFinding]], ...] = (
 
 
 def script_findings(request: ScriptRequest, clock: Callable[[], float] = time.thread_time) -> list[ScriptFinding]:
-    """Return all findings, in the order of files and lines. There are none except downloads if the script is not found,
-    is not valid for this Python, or is too large to be read within the time limit of a check. `clock` returns the CPU
-    seconds of this thread, so that a busy machine finds as much as an idle one."""
+    """Return the ScriptFindings about the job's script, in the order of files and lines. There are none except
+    downloads if the script is not found, is not valid for this Python, or is too large to be read within the time limit
+    of a check. `clock` returns the CPU seconds of this thread, so that a busy machine finds as much as an idle one."""
     program = read_program(request, clock)
     found = [] if program is None else findings_of(program)
     return _by_place([*found, *downloads(request, clock)])
 
 
 def downloads(request: ScriptRequest, clock: Callable[[], float] = time.thread_time) -> list[ScriptFinding]:
-    """Return only the findings about downloads on nodes without internet. They are found without code and in batch
-    scripts, too."""
+    """Return only the ScriptFindings about downloads of the job's script and commands on nodes without internet. They
+    are found without code and in batch scripts, too. Return an empty list if the analysis fails."""
     try:
         return download_findings(request, clock)
     except Exception:  # noqa: BLE001  as for the other rules
@@ -47,7 +47,8 @@ def downloads(request: ScriptRequest, clock: Callable[[], float] = time.thread_t
 
 
 def findings_of(program: Program) -> list[ScriptFinding]:
-    """Return the findings in a program that was read."""
+    """Apply all rules to a script that was read, and return their ScriptFindings in the order of files and lines. A
+    rule that fails is skipped."""
     found: list[ScriptFinding] = []
     for rule in RULES:
         try:

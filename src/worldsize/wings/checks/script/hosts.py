@@ -8,8 +8,8 @@ from worldsize.wings.checks.script.reading.program import Program
 
 
 def hosts_of(program: Program) -> list[str]:
-    """Return "host:port" of each host that the script connects to with any of its options. Hosts that a variable keeps
-    offline are omitted."""
+    """Return a sorted list of "host:port" for the internet hosts that the script's downloads connect to with any of its
+    options. Hosts that a variable keeps offline are omitted."""
     known = {*program.request.environ, *(str(node.value) for node in program.index.strings)}
     return sorted(
         {

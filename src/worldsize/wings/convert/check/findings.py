@@ -15,7 +15,7 @@ from worldsize.wings.convert.converted_files import ConvertedFiles
 
 
 class FoundLine(NamedTuple):
-    """A finding with its place. `line` is None if it is not known."""
+    """A finding of `convert --check` with its place. `line` is None if it is not known."""
 
     path: str
     line: int | None
@@ -24,8 +24,8 @@ class FoundLine(NamedTuple):
 
 
 class CheckResult(NamedTuple):
-    """The result of a check. `summary` states what was found to be the same; it is empty if something is wrong or
-    nothing could be compared."""
+    """The result of `convert --check`. `summary` states what was found to be the same; it is empty if something is
+    wrong or nothing could be compared."""
 
     found: tuple[FoundLine, ...]
     summary: str
@@ -35,7 +35,7 @@ class CheckResult(NamedTuple):
         return bool(self.summary)
 
     def lines(self) -> list[str]:
-        """Return the lines to print on a terminal."""
+        """Return the lines to print on a terminal: one for each finding with its path and line, and the summary."""
         found = []
         for path, line, text, is_error in self.found:
             place = path if line is None else f"{path}:{line}"
@@ -71,14 +71,15 @@ def check_training(
 
 
 def _project_of(script: str) -> str:
-    """Return the current directory, or the directory of a script that is outside of it."""
+    """Return the directory to copy for the check of a converted script: the current directory, or the directory of a
+    script that is outside of it."""
     is_inside = os.path.realpath(script).startswith(os.path.join(os.path.realpath(os.curdir), ""))
     return os.curdir if is_inside else os.path.dirname(script) or os.curdir
 
 
 def _found_line(finding: Finding, project: str, files: ConvertedFiles) -> FoundLine:
-    """Return the finding with its place as the user knows it: a line of the original file, also for a finding in the
-    converted one."""
+    """Return a finding of `convert --check` as a FoundLine with its place as the user knows it: a line of the original
+    file, also for a finding in the converted one."""
     if finding.place is None:
         return FoundLine(files.script, None, finding.text, finding.is_error)
     path, line = os.path.normpath(os.path.join(project, finding.place.path)), finding.place.line
@@ -88,8 +89,8 @@ def _found_line(finding: Finding, project: str, files: ConvertedFiles) -> FoundL
 
 
 def original_line(before: str, after: str, line: int) -> int:
-    """Return the line of the original text that became a line of the changed text, or that precedes it. Both count from
-    1."""
+    """Return the number of the line in the text `before` that became line number `line` of the text `after`, or that
+    precedes it. Both count from 1."""
     blocks = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False).get_opcodes()
     for _, start, end, changed, changed_end in blocks:
         if changed <= line - 1 < changed_end:

@@ -18,11 +18,10 @@ MOST_ENTRIES = 50_000
 
 
 def copy_project(source: str, target: str, texts: Mapping[str, str]) -> None:
-    """Copy a directory into the empty directory `target`, and replace the files in `texts` by their texts, by path.
-
-    Files of more than 16 MiB, and directories of more than 1,000 entries, become links to the originals. Environments,
-    pipes and unreadable files are left out. Raise UsageError if there are more than 50,000 entries, or if a text would
-    be written through a link. Raise OSError if the copy cannot be written.
+    """Copy the directory of a project into the empty directory `target`. `texts` maps paths of files, relative to the
+    project, to the texts that replace them. Files of more than 16 MiB, and directories of more than 1,000 entries,
+    become links to the originals. Environments, pipes and unreadable files are left out. Raise UsageError if there are
+    more than 50,000 entries, or if a text would be written through a link. Raise OSError if the copy cannot be written.
     """
     copy = _Copy(source, target, {os.path.dirname(path) for path in texts})
     copy.copy_directory("")
@@ -86,8 +85,8 @@ class _Copy:
         return any(directory.startswith(relative + os.sep) for directory in self._changed)
 
     def _copy_link(self, path: str, target: str) -> None:
-        """Copy a link. A link inside the project points to the same place in the copy. Another link keeps its
-        target."""
+        """Copy a symbolic link of the project to the path `target`. A link inside the project points to the same place
+        in the copy. Another link keeps its target."""
         real = os.path.realpath(path)
         if real.startswith(self._source + os.sep):
             real = os.path.join(self._target, os.path.relpath(real, self._source))

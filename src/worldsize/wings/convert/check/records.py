@@ -58,8 +58,9 @@ class Record(NamedTuple):
 
 
 def read_record(path: str, log: str, folder: str, helpers: str) -> Record:
-    """Read the record of a process. If there is none, derive one from its log, which shows where the process was.
-    `folder` is the copy in which it ran, and `helpers` is the path of convert's helpers in that copy."""
+    """Read the Record of a process of a trial from the file `path`. If there is none, derive one from the process's
+    log, which shows where the process was. `folder` is the copy of the project in which it ran, and `helpers` is the
+    path of convert's helpers in that copy."""
     try:
         return _record(json.loads(read_if_possible(path)))
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -94,7 +95,8 @@ def _place(found: Any) -> Place | None:
 
 
 def _without_record(log: str, folder: str, helpers: str) -> Record:
-    """Return the record of a process that was stopped while it waited, or that ended without writing one."""
+    """Return a Record, derived from the text of its log, of a process that was stopped while it waited, or that ended
+    without writing a record. Its place is the first traced line in the project's copy `folder`."""
     is_timeout = TIMED_OUT in log
     lines = log[log.rindex(TIMED_OUT) :].splitlines() if is_timeout else log.strip().splitlines()
     traced = (_TRACED.search(line) for line in lines)

@@ -66,9 +66,10 @@ class Trials(NamedTuple):
 
 
 def run_trials(training: Training, directory: str, tell: Callable[[str], None], seconds: float) -> Trials:
-    """Run the three trials of a training in the empty directory `directory`, for at most `seconds` together, and at
-    most a day. `tell` receives the name of the current trial. No process is left behind. Raise UsageError if there is
-    no Python, or too much to copy."""
+    """Run the trials of a training in the empty directory `directory`: the original, the converted one on one rank, and
+    on two. They take at most `seconds` together, and at most a day. Return the Trials with their records. `tell`
+    receives the name of the current trial. No process is left behind. Raise UsageError if there is no Python, or too
+    much to copy."""
     start, seconds = time.monotonic(), min(seconds, _MOST_SECONDS)
     python = _find_python()
     for name in ("original", "converted", "temporary", "records"):
@@ -94,8 +95,8 @@ def run_trials(training: Training, directory: str, tell: Callable[[str], None], 
 
 
 def is_too_short(given: float, taken: float) -> bool:
-    """Return whether a version that has not ended in `given` seconds may be slow and not stuck, if the original took
-    `taken` seconds."""
+    """Return whether a converted training that has not ended in `given` seconds may be slow and not stuck, if the
+    original took `taken` seconds."""
     return given < _SLOWER * taken
 
 
@@ -112,8 +113,8 @@ class _Trial:
         self.network = ""
 
     def run(self, copy: str, ranks: int, steps: int, until: float) -> tuple[Record, ...]:
-        """Run `steps` steps of a copy on each of `ranks` ranks, at most until `until` (`time.monotonic`). Return the
-        record of each rank."""
+        """Run `steps` steps of the project's copy "original" or "converted" on each of `ranks` ranks, at most until
+        `until` (`time.monotonic`). Return the Record of each rank."""
         self._count += 1
         base = os.path.join(self._directory, "records", str(self._count))
         folder = os.path.join(self._directory, copy)
@@ -173,8 +174,9 @@ def _run_ranks(
     commands: Sequence[Sequence[str]], logs: Sequence[str], folder: str, environ: Mapping[str, str],
     until: float, base: str,
 ) -> None:  # fmt: skip
-    """Cut off the network, start a rank for each command, and wait for their end. Runs in a separate process. `until`
-    is the time (`time.monotonic`) at which the ranks end themselves."""
+    """Cut off the network of this process, start a rank of a trial for each command, and wait for their end. Runs in a
+    separate process. `until` is the time (`time.monotonic`) at which the ranks end themselves. `base` is the path of
+    the trial's files without suffix."""
     end_with_parent(signal.SIGTERM)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     network = ""
@@ -214,8 +216,8 @@ def _start(command: Sequence[str], log: str, folder: str, environ: Mapping[str, 
 
 
 def _wait(ranks: Sequence[subprocess.Popen[Any]], until: float) -> list[int]:
-    """Wait until all ranks have ended. Stop waiting for ranks that run on after another one has failed, or beyond their
-    time limit. Return the numbers of those beyond their time limit."""
+    """Wait until all ranks of a trial have ended. Stop waiting for ranks that run on after another one has failed, or
+    beyond their time limit. Return the numbers of those beyond their time limit."""
     until += _LEFT_BEHIND
     while any(rank.poll() is None for rank in ranks) and time.monotonic() < until:
         if any(rank.poll() for rank in ranks):
@@ -233,7 +235,7 @@ def _note_timeout(log: str) -> None:
 
 
 def _kill(rank: subprocess.Popen[Any]) -> None:
-    """Kill a rank and every process that it has started, and wait for its end."""
+    """Kill the process of a rank of a trial and every process that it has started, and wait for its end."""
     try:
         os.killpg(rank.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

@@ -16,7 +16,8 @@ _SLIGHT = 0.02
 
 
 class Finding(NamedTuple):
-    """A difference or problem. `version` is the text that contains the place, ORIGINAL or CONVERTED."""
+    """A difference between the original and the converted training, or a problem. `version` is the text that contains
+    the place, ORIGINAL or CONVERTED."""
 
     is_error: bool
     text: str
@@ -25,8 +26,8 @@ class Finding(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The verdict of a check. `summary` states what is the same, if nothing is wrong. `obstacle` is the reason why
-    nothing could be compared."""
+    """The verdict of `convert --check`. `summary` states what is the same, if nothing is wrong. `obstacle` is the
+    reason why nothing could be compared."""
 
     findings: tuple[Finding, ...] = ()
     summary: str = ""
@@ -59,8 +60,9 @@ def _why_no_step(original: Record) -> str:
 
 
 def _find_failure(ranks: Sequence[Record], steps: int) -> Finding | None:
-    """Return the reason why a rank ended before its steps; None if all ranks made them. If some ranks waited until the
-    timeout, these are reported, because the failures of other ranks follow from that."""
+    """Return a Finding with the reason why a rank of the converted training, of those in `ranks`, ended before it made
+    `steps` steps; None if all ranks made them. If some ranks waited until the timeout, these are reported, because the
+    failures of other ranks follow from that."""
     where = f"on {len(ranks)} rank{'s' * (len(ranks) > 1)}"
     waiting = [rank for rank in ranks if rank.end == TIMEOUT]
     failed = [rank for rank in ranks if rank.end == ERROR]
@@ -122,7 +124,8 @@ class _Comparison:
                     return
 
     def _compare_work(self, ranks: Sequence[Record]) -> None:
-        """Add a finding if each rank works on all of the samples instead of a part."""
+        """Add a Finding if each rank of the converted training works on all of the samples of the original instead of a
+        part."""
         whole = _samples(self._original)
         parts = sum(_samples(rank) for rank in ranks)
         backwards = [each for step in self._original.steps for each in step.backwards]
@@ -142,8 +145,8 @@ class _Comparison:
                 self.findings.append(Finding(False, text, ORIGINAL, place))
 
     def _compare_losses(self, own: Sequence[Backward], theirs: Sequence[Sequence[Backward]]) -> bool:
-        """Record a loss of a whole batch that is neither the mean nor the sum of the losses of its parts. Return
-        whether there is one."""
+        """Record a loss of a whole batch (`own`, of the original) that is neither the mean nor the sum of the losses of
+        its parts (`theirs`, one list for each rank). Return whether there is one."""
         for number, backward in enumerate(own):
             losses = [each[number].loss for each in theirs]
             mean = sum(losses) / len(losses)
@@ -163,7 +166,8 @@ class _Comparison:
         self.findings.append(Finding(is_error, text, ORIGINAL, place))
 
     def summary(self, ranks: Sequence[Record]) -> str:
-        """Return what was found to be the same; "" if something is wrong."""
+        """Return the summary of the comparison: a text that states which figures of the original and the converted
+        training are the same on 2 ranks; "" if something is wrong."""
         if any(finding.is_error for finding in self.findings):
             return ""
         count = len(self._original.steps)

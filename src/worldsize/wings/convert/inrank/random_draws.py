@@ -39,7 +39,8 @@ def set_seeds(seed: int) -> None:
 
 
 class Seeded:
-    """A context in which random numbers follow from a key. The generators get their previous state back afterwards."""
+    """A context in which the numbers that Python's, torch's and NumPy's random generators draw follow from a key. The
+    generators get their previous state back afterwards."""
 
     def __init__(self, key: Any) -> None:
         self._seed = zlib.crc32(repr(key).encode())
@@ -63,7 +64,7 @@ def begin_pass() -> None:
 
 
 def were_drawn() -> bool:
-    """Return whether random numbers were drawn since the beginning of the pass."""
+    """Return whether the recorded training has drawn random numbers since the beginning of the current pass."""
     return bool(_pass.count)
 
 
@@ -90,8 +91,8 @@ def _repeated(function: Any, shorten: Callable[[Any, Any], Any]) -> Any:
 
 
 def _with_one_row(values: Any, options: Any) -> Any:
-    """Return the number of rows, and the positional and keyword arguments that draw a single row; None for a shape
-    without rows."""
+    """Return three values for a call that draws random numbers of a given shape, such as `torch.randn(8, 3)`: the
+    number of rows, and the positional and keyword arguments that draw a single row. None for a shape without rows."""
     if "size" in options:
         size = list(options["size"])
         return (size[0], values, {**options, "size": [1, *size[1:]]}) if size else None

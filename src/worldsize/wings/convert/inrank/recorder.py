@@ -32,9 +32,9 @@ WAIT = 10.0
 
 
 class Recorder:
-    """The recorder of one process. `order` contains: the file to write (`record`) and those of all ranks (`peers`); the
-    directories that the script may change (`writable`, the first with the script's own files); and convert's helpers
-    (`helpers`).
+    """The recorder of the training in one process. `order` contains: the file to write (`record`) and those of all
+    ranks (`peers`); the directories that the script may change (`writable`, the first with the script's own files); and
+    convert's helpers (`helpers`).
 
     It also states when to end: after `steps` steps, after the first step that ends more than `enough` seconds after the
     first one or after the time `latest`, and with a traceback at the time `until`. Times are of `time.monotonic`, which
@@ -68,8 +68,8 @@ class Recorder:
         register_optimizer_step_post_hook(self.after_step)
 
     def note_samples(self, indices: Any) -> None:
-        """Record the indices of samples that a loader fetches. Those of an evaluation (without gradients) do not
-        count."""
+        """Record the indices of the samples that a data loader fetches for the training. Those of an evaluation
+        (without gradients) do not count."""
         if torch.is_grad_enabled():
             self._samples += [repr(index) for index in (indices if isinstance(indices, (list, tuple)) else [indices])]
             self._state = random_draws.random_state()
@@ -109,7 +109,7 @@ class Recorder:
             self.end("steps")
 
     def _user_line(self) -> Any:
-        """Return the path and line of the innermost frame in the script's own files; None if there is none."""
+        """Return [path, line] of the innermost stack frame that is in the script's own files; None if there is none."""
         frame: Any = sys._getframe(1)
         while frame is not None:
             if self._is_own_file(frame.f_code.co_filename):
@@ -136,8 +136,8 @@ class Recorder:
         os.replace(part, self.order["record"])
 
     def end(self, how: str) -> None:
-        """Write the record, wait until the other ranks have written theirs, at most WAIT seconds, and end this
-        process."""
+        """Write the record of this rank's training, wait until the other ranks have written theirs, at most WAIT
+        seconds, and end this process. `how` is the reason, such as "steps"."""
         self.write(how)
         until = time.monotonic() + WAIT
         while time.monotonic() < until and not all(map(os.path.exists, self.order["peers"])):
@@ -145,7 +145,8 @@ class Recorder:
         end_process(0)
 
     def note_error(self, error: BaseException) -> None:
-        """Record the error that ended the script, and its line in the script's own files."""
+        """Write the record of this rank's training with the error that ended the script, and the error's line in the
+        script's own files."""
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if self._is_own_file(frame.filename)]
         place = self._place(frames[-1].filename, frames[-1].lineno) if frames else None
         text = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]

@@ -24,8 +24,9 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def install(flags: Dict[str, bool], note_samples: Callable[[Any], None]) -> None:
-    """Turn off dropout, BatchNorm's statistics and loaders' workers. Set `batch_norm` and `low_precision` in `flags`
-    when the training uses them. Call `note_samples` with the indices of each batch that is fetched."""
+    """Turn off dropout, BatchNorm's statistics of a batch and loaders' workers in this process, for the recording of a
+    training. Set `batch_norm` and `low_precision` in `flags` when the training uses them. Call `note_samples` with the
+    indices of each batch that is fetched."""
     functional: Any = torch.nn.functional
     for name in _DROPOUTS:
         if hasattr(functional, name):
@@ -49,8 +50,8 @@ def _switch_dropout_off(kind: Any) -> None:
 
 
 def _switch_statistics_off(functional: Any, flags: Dict[str, bool]) -> None:
-    """Normalise batches by running statistics, as in an evaluation. The statistics of a part of a batch would differ
-    from those of the whole."""
+    """Replace torch's `batch_norm` by a function that normalises batches by running statistics, as in an evaluation.
+    The statistics of a part of a batch would differ from those of the whole."""
     batch_norm = functional.batch_norm
 
     def without_statistics(
@@ -105,8 +106,8 @@ def _fetch_one_by_one(note_samples: Callable[[Any], None]) -> None:
 
 
 def forbid_writing(writable: List[str]) -> None:
-    """Make this process raise PermissionError when it opens for writing, renames or removes a file outside of these
-    directories and of libraries' caches. This cannot be undone."""
+    """Make this process raise PermissionError when it opens for writing, renames or removes a file outside of the
+    directories in `writable` and of libraries' caches. This cannot be undone."""
     caches = [os.path.join(os.path.expanduser("~"), name) for name in _CACHES]
     allowed = [os.path.realpath(path) for path in (*writable, *caches, "/dev")]
     save = torch.save

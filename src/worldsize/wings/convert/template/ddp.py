@@ -189,7 +189,8 @@ class _Reducer:
         optimizer.register_step_pre_hook(self._check)
 
     def begin(self):
-        """Register the weights that are new, and copy rank 0's values to all ranks."""
+        """Register the optimizer's weights that are new for the exchange of gradients. If there are any, copy rank 0's
+        values of all weights and buffers to all ranks."""
         new = [weight for weight in reversed(self._trained()) if weight not in self._place]
         for weight in new:
             weight.register_post_accumulate_grad_hook(self._on_gradient)
@@ -318,7 +319,8 @@ def open_file(path, mode="r", *options, **named):
 
 
 def load(*values, **options):
-    """Call `torch.load` after rank 0 has written its files, and return the result."""
+    """Wait until all ranks are here, so that rank 0 has written its files. Then call `torch.load` and return the
+    result."""
     wait_for_all()
     return torch.load(*values, **options)
 

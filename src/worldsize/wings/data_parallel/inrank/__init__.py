@@ -34,8 +34,9 @@ def at_start() -> None:
 
 
 def on_torch(torch: Any) -> None:
-    """Install data parallelism in this process, which is the rank. Processes that it starts, such as workers that load
-    data, are not changed."""
+    """Install data parallelism in this process, which is the rank, after torch was imported. Do nothing if the job does
+    not request it, or with a single rank. Processes that the rank starts, such as workers that load data, are not
+    changed."""
     mode = os.environ.pop(VARIABLE, None)
     if mode is not None and int(os.environ["WORLDSIZE_WORLD_SIZE"]) > 1:
         from .install import install

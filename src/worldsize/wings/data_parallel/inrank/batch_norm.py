@@ -27,7 +27,7 @@ class BatchNormPatch:
         replace(torch.nn.functional, "batch_norm", self._batch_norm)
 
     def is_synced_on(self, device: Any) -> bool:
-        """Return whether tensors on this device are normalised over all ranks."""
+        """Return whether BatchNorm normalises tensors on this device over all ranks' slices of the batch."""
         return self._training.mode == "split" and (device.type == "cuda" or self._asked)
 
     def _batch_norm(
@@ -69,7 +69,8 @@ class BatchNormPatch:
 
 
 class _SumOverRanks(torch.autograd.Function):  # type: ignore[misc]
-    """A sum over ranks. Every rank's loss depends on it, so its gradient is the sum of all ranks' gradients."""
+    """A sum of a tensor over all ranks as a function of autograd. Every rank's loss depends on the sum, so its gradient
+    is the sum of all ranks' gradients."""
 
     @staticmethod
     def forward(context: Any, tensor: Any, world: Communicator) -> Any:

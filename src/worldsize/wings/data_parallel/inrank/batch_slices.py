@@ -25,7 +25,8 @@ def _sizes(data: Any, dim: int) -> Iterator[int]:
 
 
 def slice_of(data: Any, total: int, start: int, count: int, dim: int = 0) -> Any:
-    """Return the `count` samples from `start` on. Parts that do not have `total` samples stay unchanged."""
+    """Return the `count` samples from `start` on of a batch `data` with `total` samples, in the same structure. Parts
+    of the structure that do not have `total` samples stay unchanged."""
     if _is_array(data):
         rows = (slice(None),) * dim + (slice(start, start + count),)
         return data[rows] if data.ndim > dim and data.shape[dim] == total else data
@@ -49,8 +50,9 @@ def _is_array(data: Any) -> bool:
 
 
 def rank_batches(loader: Any, batches: Iterator[Any], rank: int, size: int) -> Iterator[Any]:
-    """Yield one rank's lists of indices under `scale`. Each has the loader's batch size. The indices of the sampler are
-    divided like those of a DistributedSampler whose epoch is set. Nothing is drawn before the first list is requested.
+    """Yield the lists of sample indices of the batches of one rank (`rank` of `size`) under the mode `scale`. Each has
+    the loader's batch size. The indices of the sampler are divided like those of a DistributedSampler whose epoch is
+    set. Nothing is drawn before the first list is requested.
 
     The batches of a custom batch sampler are not divided: of each `size` batches, each rank gets one. The remainder at
     the end is left out, since not every rank would get a batch of it.

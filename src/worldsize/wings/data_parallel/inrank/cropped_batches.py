@@ -59,7 +59,8 @@ class CroppedBatches:
             replace(type(os.environ), name, self._look_up)
 
     def leave_alone(self) -> bool:
-        """Stop data parallelism, with a notice, if the script has read its own rank. Return whether it has."""
+        """Stop data parallelism, with a notice, if the script has read its own rank (RANK or WORLD_SIZE). Return
+        whether the script has read it."""
         if self._rank_reader and self._training.active:
             self._training.show_notice(
                 f"{self._rank_reader}: the script looks for its rank, and makes its batches itself: it is unchanged"
@@ -90,7 +91,8 @@ class CroppedBatches:
         return order
 
     def _begin_draw(self, numbers: Any) -> None:
-        """Record numbers that may select a batch. They are None before a part is cut out of an order."""
+        """Record random numbers that the script has drawn and that may select the samples of a batch. They are None
+        before a part is cut out of a drawn order."""
         self._draw = None
         frame = user_frame() if self._is_possible() else None
         if frame is None or not _SHARING.isdisjoint(frame.f_globals):
@@ -101,8 +103,8 @@ class CroppedBatches:
             self._follower.watch_rows(self._order, self._draw and self._draw.numbers, self._take_rows)
 
     def _take_rows(self, found: Any, of_order: bool) -> Any:
-        """Record numbers that were cut out of an order, and return them. Of rows that were selected by numbers, return
-        this rank's part."""
+        """Return the result `found` of an indexing. If numbers were cut out of a drawn order (`of_order`), record them.
+        If rows were selected by drawn numbers, return only this rank's part of the rows."""
         if of_order:
             self._begin_draw(found)
         elif self._draw is not None:
@@ -120,8 +122,9 @@ class CroppedBatches:
         return self._share(draw, original(tensors, dim))
 
     def _share(self, draw: _Draw, batch: Any) -> Any:
-        """Return this rank's rows of a batch that was made in the same call in which its numbers were drawn. Return a
-        tensor that requires a gradient unchanged: it is not a batch."""
+        """Return this rank's rows of a batch that the script made in the same function call in which it drew the
+        batch's numbers. Return the tensor unchanged outside of a loop that trains, and if it requires a gradient,
+        because it is then not a batch."""
         frame = user_frame() if self._is_possible() and not batch.requires_grad else None
         if frame is None or (id(frame), frame.f_code) != (draw.frame, draw.code):
             return batch

@@ -27,7 +27,8 @@ _WRITING = frozenset("wax+")
 
 
 def install(training: Training, make_whole: Callable[[Any], Any]) -> None:
-    """Install the patches. `make_whole` returns the object to save with the whole batch's values."""
+    """Install the patches of Python's and torch's functions by which only rank 0 writes files. `make_whole` returns the
+    object that `torch.save` saves with the whole batch's values."""
     files = FilePatches(training, make_whole)
     atexit.register(files.leave)
     replace(torch, "save", files.save)
@@ -50,9 +51,9 @@ def install(training: Training, make_whole: Callable[[Any], Any]) -> None:
 
 
 class FilePatches:
-    """The replacements of Python's and torch's functions. `_beside` contains, by the real path of a file, the rank's
-    own file that replaces it. `_saves` contains the number of times that this rank has called `torch.save` for a file,
-    or would have."""
+    """The replacements of Python's and torch's functions for files, so that only rank 0 writes shared files. `_beside`
+    contains, by the real path of a file, the rank's own file that replaces it. `_saves` contains the number of times
+    that this rank has called `torch.save` for a file, or would have."""
 
     def __init__(self, training: Training, make_whole: Callable[[Any], Any]) -> None:
         self._training = training
@@ -81,7 +82,8 @@ class FilePatches:
         return original(file, mode, *values, **keywords)
 
     def _make_own(self, place: str, mode: str) -> str:
-        """Create the rank's own file, which replaces the one at `place`, and return its path."""
+        """Return the path of the rank's own file, which replaces the shared file at `place`. If there is none, choose
+        one in the rank's private directory, with a copy of the shared file if `mode` also reads."""
         if place not in self._beside:
             own = os.path.join(self._ensure_own_directory(), str(len(self._beside)))
             if "r" in mode and os.path.exists(place):
@@ -90,8 +92,8 @@ class FilePatches:
         return self._beside[place]
 
     def _find_own_file(self, place: str) -> str | None:
-        """Return the rank's own file that replaces the one at `place`; None if the original file must be read. In that
-        case, wait first until rank 0 has saved it as often as this rank has."""
+        """Return the path of the rank's own file that replaces the shared file at `place`; None if the shared file must
+        be read. In that case, wait first until rank 0 has saved it as often as this rank has."""
         count = self._saves.get(place, 0)
         if place not in self._beside and count and self._training.rank and self._training.used:
             store = self._training.world.store
@@ -138,8 +140,8 @@ class FilePatches:
             self._training.world.store.set(f"worldsize/saved/{name}", str(self._saves[name]))
 
     def leave(self) -> None:
-        """Wait for the other ranks at the end of a script that has saved files. Do not wait after a failure: the other
-        ranks then need nothing more."""
+        """Wait for the other ranks at the end of a script that has saved files by `torch.save`. Do not wait after a
+        failure: the other ranks then need nothing more."""
         if self._saves and self._training.used and self._training.active and not hasattr(sys, "last_value"):
             self._training.world.wait_for_others()
 
@@ -151,7 +153,8 @@ class FilePatches:
         original(writer, self._ensure_own_directory(), *values, **keywords)
 
     def make_directory(self, original: Any, name: Any, *values: Any, **keywords: Any) -> None:
-        """Create a directory. A directory that another rank has created before is accepted."""
+        """Create a directory by `os.mkdir` or `os.makedirs` (`original`). Below the run directory, one that exists
+        already is accepted, because another rank may have created it."""
         try:
             original(name, *values, **keywords)
         except FileExistsError:
@@ -159,7 +162,8 @@ class FilePatches:
                 raise
 
     def rename(self, original: Any, path: Any, other: Any, **keywords: Any) -> None:
-        """Rename a file on rank 0, and announce a saved file under its new name."""
+        """Rename a file on rank 0. If `torch.save` has written it, announce it to the other ranks under its new
+        name."""
         original(path, other, **keywords)
         if self._saved_name(path) is not None:
             self._announce(self._count_save(other))
@@ -172,12 +176,14 @@ class FilePatches:
         return name if name in self._saves else None
 
     def copy_mode(self, original: Any, source: Any, target: Any, **keywords: Any) -> None:
-        """Copy a file mode, unless the target is replaced by the rank's own file."""
+        """Copy a file's mode or times by `shutil.copymode` or `copystat` (`original`), unless the rank's own file
+        replaces the target."""
         if self._shared_path(target) not in self._beside:
             original(source, target, **keywords)
 
     def remove(self, original: Any, path: Any, *values: Any, **keywords: Any) -> None:
-        """Remove a file, or rename it to the name in `values`. Files in the run directory are left to rank 0."""
+        """Remove a file on a rank other than 0, or rename it to the name in `values`. For files in the run directory
+        and those written by `torch.save`, leave this to rank 0 and only update the record of the rank's own files."""
         saved = self._saved_name(path)
         new = self._count_save(values[0]) if saved is not None and values else None
         if saved is not None and saved not in self._beside:  # left to rank 0

@@ -34,7 +34,8 @@ class GradientBucket:
         self.work: Any = None
 
     def fill(self) -> None:
-        """Fill the message with this rank's gradients, and with zeros where it has none."""
+        """Copy this rank's gradients of the message's tensors into the message, and zeros where a tensor has no
+        gradient."""
         self.missing = [position for position, tensor in enumerate(self.tensors) if tensor.grad is None]
         for position in self.missing:
             self.views[position].zero_()
@@ -46,8 +47,8 @@ class GradientBucket:
         self.work = world.group(self.flat.device).allreduce([flat])
 
     def give_back(self, used: Sequence[float] | None) -> None:
-        """Copy the sums into the tensors' gradients. `used` is the number of ranks on which each tensor had a gradient;
-        None if none is missing."""
+        """Copy the sums over all ranks from the message into the tensors' gradients. `used` is the number of ranks on
+        which each tensor had a gradient; None if none is missing."""
         found = [(tensor, view) for tensor, view in zip(self.tensors, self.views) if tensor.grad is not None]
         _copy([(tensor.grad, view) for tensor, view in found if not tensor.grad.is_sparse])
         for tensor, view in found:
@@ -77,7 +78,8 @@ class BucketPlan:
 
 
 class BackwardPass:
-    """A backward in progress."""
+    """The state of a backward pass that is in progress: the tensors that got gradients, and the messages sent so
+    far."""
 
     def __init__(self, plan: BucketPlan | None) -> None:
         self.plan = plan
@@ -94,8 +96,9 @@ class BackwardPass:
 
 
 def _make_buckets(order: Sequence[tuple[int, Any]]) -> list[GradientBucket]:
-    """Return buckets in the order in which they become complete. The last one contains the tail, in a data type that
-    can count."""
+    """Group the tensors in `order`, pairs (index, tensor), into messages of one type and device, of about 25 MiB (the
+    first: 1 MiB). Return the GradientBuckets in the order in which they become complete. The last one contains the
+    tail, in a data type that can count."""
     open_ones: dict[Any, list[tuple[int, Any]]] = {}
     room: dict[Any, int] = {}
     groups: list[list[tuple[int, Any]]] = []

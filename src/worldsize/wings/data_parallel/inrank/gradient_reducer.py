@@ -82,7 +82,8 @@ class GradientReducer:
         training.backwards += 1
 
     def _set_aside(self, run: BackwardPass) -> None:
-        """Set aside the gradients that earlier backwards have left. They must not be added up again."""
+        """Set aside the gradients that earlier backward passes have left in the trained tensors. They must not be added
+        up over the ranks again."""
         for reference in self._trained.tensors:
             tensor = reference()
             if tensor is not None and tensor.grad is not None:
@@ -106,8 +107,8 @@ class GradientReducer:
                 self._send_next(run, plan)
 
     def _handle_repeat(self, run: BackwardPass, index: int, number: int) -> None:
-        """Make a tensor that gets its gradient in several parts of one backward be sent at the backward's end, from now
-        on."""
+        """Defer the message of a tensor that gets its gradient in several parts of one backward pass: from now on, it
+        is sent at the end of the pass. Raise a refusal if the message was already sent."""
         if index in self._several:
             return
         if number < run.next:
@@ -119,8 +120,8 @@ class GradientReducer:
         run.pending[number] += 1
 
     def _send_next(self, run: BackwardPass, plan: BucketPlan) -> None:
-        """Send the next message. Messages are sent in their order, each when it is complete, and the last one at the
-        backward's end."""
+        """Send the next message of gradients of a backward pass. Messages are sent in their order, each when it is
+        complete, and the last one at the pass's end."""
         bucket = plan.buckets[run.next]
         run.next += 1
         bucket.fill()
@@ -141,8 +142,9 @@ class GradientReducer:
         self._values.record_backward(roots, loss, "sum" if run.summed else "mean")
 
     def _complete(self, run: BackwardPass, plan: BucketPlan) -> tuple[bool, Any]:
-        """Send the remaining messages. Return whether a rank has trained tensors that the plan does not contain, and
-        the whole batch's loss."""
+        """Send the remaining messages of gradients of a backward pass, wait for all, and copy the sums into the
+        gradients. Return whether a rank has trained tensors that the plan does not contain, and the whole batch's loss.
+        """
         tail = plan.tail
         while run.next < len(plan.buckets):
             self._send_next(run, plan)
@@ -173,7 +175,8 @@ class GradientReducer:
             tail[LOSS] = run.loss
 
     def _divisor(self, run: BackwardPass, weight: Any, rounding: float) -> Any:
-        """Return the number by which the sums must still be divided; None if there is none."""
+        """Return the number by which the sums of the ranks' gradients must still be divided, from the ranks' total
+        `weight`; None if there is none."""
         if not run.parts:
             return self._world.size
         if run.weight is None or isinstance(weight, torch.Tensor):
@@ -181,8 +184,9 @@ class GradientReducer:
         return weight if weight and abs(weight - 1.0) > rounding * self._world.size else None
 
     def _take_extra(self, run: BackwardPass, count: Any) -> bool:
-        """Return whether a rank has trained tensors that the plan does not contain. On a GPU, a rank that has not done
-        so itself does not wait for the count, and checks it later."""
+        """Return whether a rank has trained tensors that the backward pass's plan does not contain (`count` ranks). On
+        a GPU, a rank that has not done so itself does not wait for the count, and checks it later. Raise a refusal on a
+        GPU if this rank has done so and not all others have."""
         if not isinstance(count, torch.Tensor):
             return bool(count)
         if run.extra and int(count.item()) < self._world.size:
@@ -202,8 +206,9 @@ class GradientReducer:
         )
 
     def _agree_on_plan(self, run: BackwardPass, site: Any) -> Any:
-        """Agree with the other ranks on a plan, after the first backward at a place, or after one that reached more
-        tensors than before. Return the whole batch's loss; None if there are no such tensors."""
+        """Agree with the other ranks on a plan for the messages of gradients, after the first backward pass at a place
+        in the script, or after one that reached more tensors than before, and send these gradients. Return the whole
+        batch's loss; None if there are no such tensors."""
         places = {index: place + 1 for place, index in enumerate(dict.fromkeys(run.extra))}
         mine = torch.zeros(2, len(self._trained.tensors) + 1, dtype=torch.float64)
         for index, place in places.items():

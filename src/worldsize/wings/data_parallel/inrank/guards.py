@@ -51,8 +51,9 @@ class Guards:
         register_optimizer_step_post_hook(lambda optimizer, *_: self._check_step(optimizer))
 
     def _leave(self, original: Any, kind: Any, value: Any, trace: Any) -> None:
-        """End the process after a refusal. Every rank prints the refusal, and the end of another rank does not
-        interrupt this. After an error about sizes, show a notice that batches were divided."""
+        """Print an uncaught error and, if it is a refusal, end the process with the refusal's exit code. Every rank
+        prints the refusal, and the end of another rank does not interrupt this. After an error about sizes, show a
+        notice that batches were divided."""
         refused, batch = issubclass(kind, ScriptRefused), self._training.asked
         if refused:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -93,8 +94,8 @@ class Guards:
             self._compare([tensor for tensor in every if not self._models.is_of_slice(tensor)])
 
     def _backward(self, original: Any, *values: Any, **keywords: Any) -> None:
-        """Run a backward, and check after it what is otherwise checked after steps. Scripts that step by hand call no
-        optimizer's hook."""
+        """Run a backward pass, and check after it what is otherwise checked after optimizer steps: that batches were
+        divided, and BatchNorm. Scripts that step by hand call no optimizer's hook."""
         original(*values, **keywords)
         training = self._training
         if training.active and not training.loaded:
@@ -120,8 +121,8 @@ class Guards:
             )
 
     def _compare(self, weights: list[Any]) -> None:
-        """Raise a refusal if the weights differ between ranks. They were then changed by something that only one rank
-        has seen, so they are not those of one training."""
+        """Raise a refusal if the trained weights differ between ranks. They were then changed by something that only
+        one rank has seen, so they are not those of one training."""
         if self._training.world.differ(weights, _TOLERANCE):
             raise refusal(
                 "the ranks' weights have drifted apart: something other than the averaged gradients changes them",
@@ -129,8 +130,8 @@ class Guards:
             )
 
     def _step_plateau(self, original: Any, scheduler: Any, metrics: Any, *values: Any, **keywords: Any) -> None:
-        """Step by the mean of all ranks' metrics. A learning rate that follows a number must follow the same number on
-        all ranks."""
+        """Step a ReduceLROnPlateau scheduler by the mean of all ranks' metrics. A learning rate that follows a number
+        must follow the same number on all ranks."""
         training = self._training
         if training.active and training.used:
             metrics = training.world.add_values([float(metrics)])[0] / training.size

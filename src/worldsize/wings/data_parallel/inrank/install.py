@@ -48,7 +48,8 @@ def install(mode: str, environ: Mapping[str, str]) -> None:
 
 
 def _install_random_numbers(parts: RankParts) -> None:
-    """Seed all ranks alike, for scripts that set no seed, and install the patches of random functions."""
+    """Seed the random generators of Python, torch and NumPy alike on all ranks, for scripts that set no seed, and
+    install the patches of random functions."""
     follower = parts.values.follower
     seed = int.from_bytes(hashlib.sha256(parts.training.run_id.encode()).digest()[:4], "big")
     random.seed(seed)
@@ -64,15 +65,17 @@ def _install_random_numbers(parts: RankParts) -> None:
 
 
 def take_part(batch: tuple[Any, ...], dim: int) -> tuple[Any, ...]:
-    """Return this rank's samples of a batch, along `dim`."""
+    """Return this rank's samples, along the dimension `dim`, of the tensors of a batch, which the script has passed to
+    `worldsize.shard`. Return them unchanged if they are divided already or cannot be divided, without gradients, or if
+    data parallelism is off."""
     assert PARTS is not None
     with PARTS.values.follower.paused():
         return _take_part(PARTS, batch, dim)
 
 
 def _take_crop(batch: Any, is_more: bool) -> Any:
-    """Return this rank's rows of a tensor of a batch. `is_more` means that another tensor of the batch was taken
-    before."""
+    """Return this rank's rows of a tensor of a batch that the script has drawn itself. `is_more` means that another
+    tensor of the batch was taken before."""
     assert PARTS is not None
     training, follower = PARTS.training, PARTS.values.follower
     with follower.paused():
@@ -115,7 +118,8 @@ def _take_part(parts: RankParts, batch: tuple[Any, ...], dim: int) -> tuple[Any,
 
 
 def _write_report(training: Training) -> None:
-    """Write the numbers of samples, batches, backwards and steps of this rank into the attempt's directory."""
+    """Write the numbers of samples, batches, backward passes and steps of this rank as JSON into the attempt's
+    directory (`data-parallel/rank-N.json`). Do nothing if the rank has not trained. Errors of writing are ignored."""
     if not training.run_dir or not (training.backwards or training.steps):
         return
     directory = os.path.join(training.run_dir, "attempt-" + training.attempt, "data-parallel")

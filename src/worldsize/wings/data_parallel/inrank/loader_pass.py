@@ -25,8 +25,8 @@ class RankParts:
         self.loops: dict[Any, str] = {}
 
     def start_pass(self, loader: Any) -> None:
-        """Prepare a pass that may train. Give new weights rank 0's values, and set the shared random streams and the
-        loader's own generators to rank 0's state."""
+        """Prepare a pass over the data loader `loader` that may train. Set new model tensors to rank 0's values, and
+        the shared random streams and the loader's own generators to rank 0's state."""
         self.models.equalise_new()
         found = [getattr(owner, "generator", None) for owner in (loader, getattr(loader, "sampler", None))]
         generators = {id(each): each for each in found if each is not None and each.device.type == "cpu"}
@@ -56,19 +56,21 @@ class LoaderPass:
         self._draws = not isinstance(loader.dataset, torch.utils.data.TensorDataset)
 
     def may_train(self) -> bool:
-        """Return whether the loop of this pass may train; False only if the source shows that it leads to no
-        backward."""
+        """Return whether the loop that reads this pass over a data loader may train. False only if the script's source
+        shows that the loop leads to no backward."""
         return self._verdict != NEVER
 
     def is_trained_with(self) -> bool:
-        """Return whether the script trains with the next batch, as far as this is known."""
+        """Return whether the script trains with the next batch of the data loader. False if this is not known yet, or
+        if gradients are off."""
         if self._verdict != ALWAYS or not torch.is_grad_enabled():
             return False
         return self._parts.loops.get(self._site) == "eval" or self._parts.models.is_training()
 
     def take(self, index: Any) -> Any:
-        """Return this rank's part of the indices of a whole batch, and record the batch's sizes. Return the indices
-        unchanged if the batch is not cut here."""
+        """Return the part of `index` that this rank loads, and record the batch's sizes. `index` is the list of
+        data-set indices of a whole batch. Return `index` unchanged in mode `scale`, and for a batch that is not cut at
+        its indices."""
         if not self._by_index or not isinstance(index, (list, tuple)):
             return index
         training, streams, total = self._training, self._parts.streams, len(index)
@@ -88,20 +90,23 @@ class LoaderPass:
         return index[training.rank * given.local :][: given.local]
 
     def is_scaled(self) -> bool:
-        """Return whether the ranks share this pass, in mode `scale`, as a DistributedSampler would divide it. The
-        answer is known at the beginning of the pass."""
+        """Return whether the ranks share the samples of this pass over a data loader as a DistributedSampler would.
+        True only in mode `scale`, if the loop may train and a model is in training mode. The answer is known at the
+        beginning of the pass."""
         scaled = self._training.mode == "scale" and self._by_index
         return scaled and self.may_train() and self._parts.models.is_training()
 
     def share_indices(self, indices: Any) -> Any:
-        """Return this rank's share of the batches of indices that the sampler draws, in mode `scale`; otherwise return
-        `indices` unchanged."""
+        """Return an iterator over this rank's share of `indices`, the batches of data-set indices that the loader's
+        sampler draws. Return `indices` unchanged if the ranks do not share this pass (`is_scaled`), or if gradients are
+        off."""
         if not self.is_scaled() or not torch.is_grad_enabled():
             return indices
         return rank_batches(self._loader, indices, self._training.rank, self._training.size)
 
     def begin(self) -> None:
-        """Prepare for the next batch, before it is loaded."""
+        """Prepare for the next batch of the data loader, before it is loaded: switch to the shared random stream,
+        determine whether the loop trains, and clear the current batch's sizes."""
         self._parts.streams.loading = False
         self._parts.streams.use(False)
         if self._last is not None:
@@ -111,22 +116,24 @@ class LoaderPass:
         self._training.batch = NO_BATCH
 
     def _look_back(self, last: BatchSizes) -> None:
-        """Determine the purpose of the loop from what the script has done with the last batch."""
+        """Record that the loop over the data loader trains, if the script has run a backward since the last batch was
+        delivered."""
         parts, training = self._parts, self._training
         if training.backwards > self._seen and torch.is_grad_enabled():
             parts.loops.setdefault(self._site, "train" if parts.models.is_training() else "eval")
             self._verdict = ALWAYS
 
     def _judge_again(self) -> None:
-        """Determine the purpose of the loop again, from the code that reads batches, if the iterator was created
-        elsewhere."""
+        """Record that the loop trains, if the code that now reads batches is another than the code that created the
+        iterator, and its source shows that it leads to a backward."""
         frame = user_frame()
         elsewhere = frame is not None and (frame.f_code, frame.f_lineno) != self._site[:2]
         if elsewhere and training_verdict(frame) == ALWAYS:
             self._verdict = ALWAYS
 
     def draw_own(self, draw: Callable[[], Any]) -> Any:
-        """Draw the next batch. For a stream in mode `scale`, draw one batch for each rank, and return this rank's."""
+        """Return the next batch of the data loader, read by `draw()`. For an IterableDataset in mode `scale` that the
+        script trains with, draw one batch for each rank, and return this rank's."""
         training = self._training
         if training.mode != "scale" or not self.streaming or not self.is_trained_with():
             return draw()
@@ -136,8 +143,8 @@ class LoaderPass:
         return batches[training.rank]
 
     def deliver(self, data: Any) -> Any:
-        """Return the batch in the form that the script receives, and record its sizes. Raise ScriptRefused if the
-        script also draws batches itself."""
+        """Return `data`, a batch that the data loader has loaded, in the form that the script receives: cut to this
+        rank's slice where needed. Record its sizes. Raise ScriptRefused if the script also draws batches itself."""
         parts, training = self._parts, self._training
         training.loaded = True
         if training.cropped:
@@ -163,8 +170,8 @@ class LoaderPass:
         return data
 
     def _cut(self, given: BatchSizes, data: Any) -> tuple[BatchSizes, Any]:
-        """Cut a batch that was loaded whole, if its first dimension is that of the batch. Return its sizes and the
-        data."""
+        """Cut `data`, a batch that was loaded whole, to this rank's slice, if its first dimension is that of the batch
+        and the number of ranks divides it. Return the batch's sizes and the data."""
         total = size_of(data)
         if total is None or given.total not in (0, total):
             return given, data
@@ -172,7 +179,8 @@ class LoaderPass:
         return sizes, slice_of(data, total, self._training.rank * sizes.local, sizes.local) if sizes.sliced else data
 
     def end(self) -> None:
-        """Finish the pass, after the last batch of the loader."""
+        """Finish the pass after the data loader's last batch: switch back to the shared random streams, average the
+        running statistics over the ranks, and show a notice if no batch could be divided."""
         parts, counts = self._parts, self._training.counts
         if counts["whole"] and not counts["sliced"]:
             self._training.show_notice(

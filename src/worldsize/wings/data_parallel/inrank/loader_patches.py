@@ -35,7 +35,8 @@ class LoaderPatches:
             replace(torch.utils.data.DataLoader, "__len__", self._length)
 
     def _pass_of(self, iterator: Any) -> Any:
-        """Return the pass that an iterator belongs to; None if the iterator is not followed."""
+        """Return the LoaderPass of a data loader's iterator. None if the iterator is not followed or data parallelism
+        is off."""
         return iterator.__dict__.get("_worldsize") if self._training.active else None
 
     def _iterate(self, original: Any, loader: Any) -> Any:
@@ -57,8 +58,9 @@ class LoaderPatches:
             self._next = former
 
     def _length(self, original: Any, loader: Any) -> Any:
-        """Return the length of a loader, as learning-rate schedules count it. For a loader that shuffles, which is
-        taken as one that trains, return the number of batches of one rank."""
+        """Return the length of a data loader in mode `scale`, as learning-rate schedules count it. For a loader that
+        shuffles, which is assumed to train, this is the number of batches of one rank; for another, the loader's own
+        length (`original`)."""
         shuffles = isinstance(loader.sampler, torch.utils.data.RandomSampler)
         if not shuffles or not self._training.active or not loader.batch_size:
             return original(loader)

@@ -25,8 +25,8 @@ _NOTHING = object()
 
 
 def training_verdict(frame: Any) -> int:
-    """Return the verdict on whether the loop that reads a batch in `frame` leads to a backward before it reads the next
-    one."""
+    """Return the verdict NEVER, UNKNOWN or ALWAYS on whether the loop that reads a batch in the stack frame `frame`
+    runs a backward before it reads the next batch."""
     while frame is not None:
         if frame.f_code.co_name in _COMPREHENSION_NAMES and frame.f_back is not None:
             frame = frame.f_back
@@ -65,22 +65,23 @@ def _trains(frame: Any, body: Sequence[ast.AST]) -> bool:
 
 
 def _loops_after(code: Any, line: int) -> list[Any]:
-    """Return the `for` and `while` loops that follow a line in its function, or in its module."""
+    """Return the syntax nodes of the `for` and `while` loops after line `line` in the function that `code` belongs to,
+    or in its module."""
     inside = _definition(code) or _parse_file(code.co_filename)
     nodes = ast.walk(inside) if inside is not None else ()
     return [node for node in nodes if isinstance(node, _LOOP) and node.lineno > line]
 
 
 def _calls(node: ast.AST, name: str) -> bool:
-    """Return whether the node contains a call of a function or method of this name."""
+    """Return whether the syntax node `node` contains a call of a function or method named `name`."""
     functions = (each.func for each in ast.walk(node) if isinstance(each, ast.Call))
     return any(name in (getattr(function, "id", ""), getattr(function, "attr", "")) for function in functions)
 
 
 @lru_cache(maxsize=None)
 def statement_loop_body(code: Any, line: int) -> Sequence[ast.AST]:
-    """Return the body of the innermost `for` or `while` loop around a line; empty if there is none or if that loop
-    yields."""
+    """Return the statements in the body of the innermost `for` or `while` loop around line `line` of `code`. The list
+    is empty if there is no such loop or if that loop contains a `yield`."""
     loops = [loop for loop in _loops_around(code, line) if isinstance(loop, _LOOP)]
     loop = max(reversed(loops), key=lambda node: node.lineno, default=None)
     yields = loop is not None and any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in ast.walk(loop))
@@ -89,8 +90,8 @@ def statement_loop_body(code: Any, line: int) -> Sequence[ast.AST]:
 
 @lru_cache(maxsize=None)
 def loop_body(code: Any, line: int) -> Sequence[ast.AST]:
-    """Return the body of the innermost loop that contains the line being executed, in its body or its head; empty if
-    there is no loop."""
+    """Return the syntax nodes in the body of the innermost loop or comprehension whose body or head contains line
+    `line` of `code`. The list is empty if there is no loop."""
     loop = innermost_loop(code, line)
     if isinstance(loop, _COMPREHENSION):
         return [loop.key, loop.value] if isinstance(loop, ast.DictComp) else [loop.elt]
@@ -103,7 +104,8 @@ def innermost_loop(code: Any, line: int) -> Any:
 
 
 def _loops_around(code: Any, line: int) -> list[Any]:
-    """Return the loops, of any kind, around a line of a function or of a module."""
+    """Return the syntax nodes of all loops and comprehensions around line `line` of the function, or module, that
+    `code` belongs to."""
     tree, inside = _parse_file(code.co_filename), _definition(code)
     first = inside.lineno if inside is not None else 0
     nodes = [node for node in ast.walk(tree) if isinstance(node, (*_LOOP, *_COMPREHENSION))] if tree is not None else []
@@ -112,7 +114,7 @@ def _loops_around(code: Any, line: int) -> list[Any]:
 
 @lru_cache(maxsize=None)
 def _parse_file(filename: str) -> Any:
-    """Return the syntax tree of a file; None for one that is missing, too long or cannot be parsed."""
+    """Return the syntax tree of a Python source file. None if the file is missing, too long or cannot be parsed."""
     lines = linecache.getlines(filename)
     try:
         return ast.parse("".join(lines)) if lines and len(lines) < _MAX_LINES else None
@@ -122,7 +124,8 @@ def _parse_file(filename: str) -> Any:
 
 @lru_cache(maxsize=None)
 def _definition(code: Any) -> Any:
-    """Return the definition of the function that `code` belongs to; None for a module's code."""
+    """Return the syntax node of the function definition that the code object `code` belongs to. None for a module's
+    code, and if the definition is not found."""
     tree = _parse_file(code.co_filename)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, _FUNCTION) and node.name == code.co_name:
@@ -165,8 +168,8 @@ class _BackwardFinder:
         return UNKNOWN
 
     def _condition_value(self, test: ast.expr) -> bool | None:
-        """Return the present value of a condition of plain names; None if it cannot be determined without executing
-        code."""
+        """Return the present truth value of `test`, the condition of an `if`. None if the value cannot be determined
+        without executing code."""
         if isinstance(test, ast.Constant):
             return bool(test.value)
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -197,8 +200,8 @@ class _BackwardFinder:
         return None
 
     def _value(self, node: ast.expr) -> Any:
-        """Return the value of a name, or of an attribute in its object's own dictionary or class; `_NOTHING` for
-        anything else."""
+        """Return the present value of a syntax node: a constant, a name, or an attribute that is in its object's own
+        dictionary or class. Return `_NOTHING` for any other node."""
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name):

@@ -66,7 +66,8 @@ class LossReading:
         return not (self.sums or self.weighted or self.means or self.bent or self.opaque or self.has_whole)
 
     def _read(self, root: Any) -> None:
-        """Read the part of the graph above the reductions over the batch, and the divisors of each node."""
+        """Read the autograd graph of a loss from `root` down to the operations that reduce over the batch, and record
+        these operations with the divisors applied above them."""
         seen: set[Any] = {None}
         stack: list[tuple[Any, tuple[Any, ...]]] = [(root, ())]
         while stack and len(seen) < _MAX_NODES:
@@ -102,7 +103,8 @@ class LossReading:
         return (*divisors, other if name == "Div" else 1 / other if other else 1)
 
     def _record_reduction(self, node: Any, name: str, divisors: tuple[Any, ...]) -> bool:
-        """Record the node if it reduces the batch to one number. Return whether its inputs need no further reading."""
+        """Record `node`, an operation in a loss's autograd graph, if it reduces the batch to one number. Return whether
+        the graph below the node needs no further reading."""
         if IS_SUM in node.metadata:
             self.sums.append(node)
             return True
@@ -134,7 +136,8 @@ class LossReading:
         return bool(sizes) and sizes[0] > 0 and sizes[0] % self._local == 0
 
     def _record_sum(self, node: Any, sizes: tuple[int, ...], divisors: tuple[Any, ...]) -> None:
-        """Record a sum. A sum that is divided by the number of this rank's samples is recorded as a mean."""
+        """Record `node`, a sum over the batch in a loss's autograd graph. Record it as a mean if a number in `divisors`
+        matches the number of this rank's samples, and as weighted if the divisor is a tensor."""
         count = math.prod(sizes)
         for divisor in divisors:
             if isinstance(divisor, torch.Tensor):
@@ -150,7 +153,8 @@ class LossReading:
 
 
 def _is_over_batch(node: Any) -> bool:
-    """Return whether a sum or mean includes the first dimension, which is that of the batch."""
+    """Return whether `node`, a sum or mean in an autograd graph, reduces over the first dimension of its input, which
+    is that of the batch."""
     dims = getattr(node, "_saved_dim", None)
     if dims is None:
         return True
@@ -160,13 +164,14 @@ def _is_over_batch(node: Any) -> bool:
 
 
 def _operation_name(node: Any) -> str:
-    """Return the name of a node's operation, without the suffix of its variant: SumBackward1 is Sum."""
+    """Return the name of the operation of a node in an autograd graph, without the suffix of its variant: SumBackward1
+    is Sum."""
     name: str = node.name().rpartition("::")[2].rpartition(" ")[2]
     return name.partition("Backward")[0] or name
 
 
 def _is_python_number(number: Any) -> bool:
-    """Return whether a tensor represents a Python number, which is not a count made by a rank."""
+    """Return whether the tensor `number` represents a Python number, which is no count that a rank computed."""
     least = torch.tensor(1, dtype=torch.float16 if number.is_floating_point() else torch.int8)
     if number.device.type != "cpu" or number.dtype not in (torch.float64, torch.int64):
         return False
@@ -174,7 +179,8 @@ def _is_python_number(number: Any) -> bool:
 
 
 def _is_of_weights(root: Any, sizes: tuple[int, ...] = ()) -> bool:
-    """Return whether a node depends on weights alone, as a penalty on weights does, and not on the batch."""
+    """Return whether `root`, a node in an autograd graph, depends on the model's weights alone, as a penalty on weights
+    does, and not on the batch."""
     if not sizes and getattr(root, "_saved_self", None) is not None:
         sizes = tuple(root._saved_self.shape)
     stack, seen = [(child, sizes) for child, _ in root.next_functions if child is not None], 0
@@ -194,9 +200,9 @@ def _is_of_weights(root: Any, sizes: tuple[int, ...] = ()) -> bool:
 
 
 def start_gradients(training: Training, run: BackwardPass, roots: Any, gradients: Any, handles: list[Any]) -> list[Any]:
-    """Return the gradients with which a backward begins: each rank's part of the whole batch's loss. Append hooks to
-    `handles` that scale parts of the loss during the backward. Raise ScriptRefused in mode `split` if the loss is no
-    sum or mean over its batch."""
+    """Return the gradients with which a backward from the losses `roots` begins: each rank's part of the whole batch's
+    loss; `gradients` unchanged if the batch is not sliced. Append hooks to `handles` that scale parts of the loss
+    during the backward. Raise ScriptRefused in mode `split` if the loss is no sum or mean over its batch."""
     batch, size = training.batch, training.size
     number = roots[0].detach() if len(roots) == 1 and roots[0].numel() == 1 else 0.0
     if not batch.sliced:
@@ -233,8 +239,9 @@ def _check_reading(training: Training, reading: LossReading) -> None:
 
 
 def _weigh(training: Training, pairs: list[tuple[Any, Any]], handles: list[Any]) -> None:
-    """Scale each mean in `pairs` by this rank's share of the elements of that mean. The ranks exchange their counts
-    first: each mean is only one term of a loss, so that the whole loss cannot be weighted afterwards."""
+    """Register hooks that scale each mean in `pairs` by this rank's share of the elements of that mean. `pairs` holds
+    an autograd node and its count of elements each. The ranks exchange their counts first: each mean is only one term
+    of a loss, so that the whole loss cannot be weighted afterwards."""
     if not pairs:
         return
     mine = torch.stack([count.detach().double().reshape(()).cpu() for _, count in pairs])

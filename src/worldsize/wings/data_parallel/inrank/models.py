@@ -63,8 +63,8 @@ class Models:
         return self._held.get(id(tensor)) is tensor
 
     def is_training(self) -> bool:
-        """Return whether a module whose own parameters are trained is in training mode; True also if there is no such
-        module."""
+        """Return whether any module whose own parameters an optimizer holds is in training mode. True also if there is
+        no such module."""
         if self._owners is None:
             held = set(map(id, self._held.values()))
             modules = [each for each in self._modules.values() if held & set(map(id, each._parameters.values()))]
@@ -72,8 +72,8 @@ class Models:
         return not len(self._owners) or any(module.training for module in self._owners.values())
 
     def equalise_new(self) -> None:
-        """Set every tensor that is new since the last call to rank 0's values. All ranks must call this. Raise
-        ScriptRefused if the ranks have different models."""
+        """Set every model or optimizer tensor that is new since the last call to rank 0's values. All ranks must call
+        this. Raise ScriptRefused if the ranks have different models."""
         if self._equal_version == self.version:
             return
         self._equal_version = self.version
@@ -84,8 +84,9 @@ class Models:
         _exchange(fresh, lambda flat: self._world.broadcast_from_first(_to_sendable(flat)))
 
     def _agree_on_new(self) -> tuple[list[Any], list[Any]]:
-        """Return the new tensors, and those new tensors that optimizers hold. Check that both are the same on all
-        ranks, and raise ScriptRefused if they are not.
+        """Return two lists of tensors: the tensors of models and optimizers that do not have rank 0's values yet, and
+        those held by optimizers that the ranks have not agreed on yet. Check that the ranks have equally many of both,
+        and raise ScriptRefused if not.
 
         A model that the script has dropped may still exist on one rank and not on another, until its garbage is
         collected.
@@ -113,8 +114,8 @@ class Models:
                     yield tensor
 
     def average_buffers(self) -> None:
-        """Average the running statistics that each rank has computed from its slices, if they have changed. All ranks
-        must call this."""
+        """Average the running statistics of the normalisation layers over the ranks, in place, if a rank's slices have
+        changed them. All ranks must call this."""
         if not self.stale:
             return
         self.stale = False
@@ -125,8 +126,8 @@ class Models:
         )
 
     def batch_norm_device(self) -> Any:
-        """Return the device of a module in training mode that normalises by its batch's statistics; None if there is no
-        such module."""
+        """Return the device of a batch normalisation in training mode that keeps running statistics. None if the script
+        has no such module."""
         for norm in self._norms.values():
             by_batch = isinstance(norm, torch.nn.modules.batchnorm._BatchNorm)
             if by_batch and norm.training and norm.running_mean is not None:
@@ -139,8 +140,8 @@ def _is_lazy(tensor: Any) -> bool:
 
 
 def _exchange(tensors: Iterable[Any], send: Callable[[Any], Any]) -> None:
-    """Update the tensors with `send`, which changes values in place. The tensors of one type on one device go in one
-    message."""
+    """Update `tensors` in place with `send`, a collective that changes a flat tensor of values in place. All tensors of
+    one type on one device go in one message."""
     groups: dict[Any, list[Any]] = {}
     for tensor in tensors:
         groups.setdefault((tensor.dtype, tensor.device), []).append(tensor)
@@ -154,6 +155,6 @@ def _exchange(tensors: Iterable[Any], send: Callable[[Any], Any]) -> None:
 
 
 def _to_sendable(flat: Any) -> Any:
-    """Return the values in a type that the process groups support: as bytes if they do not support the original
-    type."""
+    """Return the flat tensor `flat` in a type that process groups support: viewed as bytes if it is boolean or complex,
+    else unchanged."""
     return flat.view(torch.uint8) if flat.dtype in (torch.bool, torch.complex64, torch.complex128) else flat

@@ -37,8 +37,8 @@ class PrintedValues:
         replace(scalers.GradScaler, "scale", self._scale)
 
     def record_backward(self, roots: Any, loss: Any, kind: str) -> None:
-        """Record the end of a backward that began with `roots`. `loss` is the loss of the whole batch; None if it is
-        unknown."""
+        """Record the end of a backward that began with the losses `roots`. `loss` is the loss of the whole batch, None
+        if it is unknown; `kind` states how the loss reduces its batch ("sum" or "mean")."""
         self._kind = kind
         if loss is None or len(roots) != 1 or roots[0].numel() != 1:
             return
@@ -52,7 +52,7 @@ class PrintedValues:
         self._scaled = None
 
     def forget(self) -> None:
-        """Discard the known losses, at the beginning of a new batch."""
+        """Discard the recorded losses of the whole batch, at the beginning of a new batch."""
         self._known.clear()
         self.follower.whole.forget()
 
@@ -63,8 +63,8 @@ class PrintedValues:
         self._known[tensor.data_ptr()] = (tensor.detach(), tensor._version, value)
 
     def _batch_value(self, tensor: Any) -> Any:
-        """Return the value of the tensor for the whole batch. None if the tensor's own value applies, or if the tensor
-        is followed. May exchange values with the other ranks."""
+        """Return the number that a tensor, such as a loss, has for the whole batch. None if the tensor's own value
+        applies, or if the tensor is followed. May exchange values with the other ranks."""
         if self._known and tensor.numel() == 1 and tensor.layout == torch.strided:
             known = self._known.get(tensor.data_ptr())
             if known is not None and known[1] == tensor._version and tensor.dtype == known[0].dtype:
@@ -76,8 +76,9 @@ class PrintedValues:
         return None
 
     def _ask_ranks(self, tensor: Any) -> Any:
-        """Compute the whole batch's value, together with the other ranks, of a loss that was not followed, such as one
-        computed inside a compiled function. None if the value cannot be composed from the ranks'."""
+        """Return the whole batch's value of a loss, computed together with the other ranks. Used for a loss that was
+        not followed, such as one computed inside a compiled function. None if the value cannot be composed from the
+        ranks' values."""
         if tensor.numel() != 1 or not self.follower.exchange.is_possible():
             return None
         reading = self._read_graph(tensor)
@@ -90,8 +91,8 @@ class PrintedValues:
         return float(_item(self.follower.exchange.whole(tensor, part)))
 
     def _read_loss(self, tensor: Any) -> Part | None:
-        """Return how the whole batch's loss is composed of the ranks' losses, according to its graph; None if the graph
-        does not show it."""
+        """Return how the whole batch's loss is composed of the ranks' losses (a Part: sum, mean or weighted mean),
+        according to the autograd graph of `tensor`. None if the graph does not show it."""
         if not self._training.asked.sliced or tensor.grad_fn is None:
             return None
         with self.follower.paused():
@@ -99,8 +100,8 @@ class PrintedValues:
         return None if reading is None else _part_of(reading)
 
     def _read_graph(self, tensor: Any) -> LossReading | None:
-        """Return the analysis of the graph of a loss; None if its backward has run already, since its saved tensors are
-        freed then."""
+        """Return the analysis of the autograd graph of the loss `tensor`. None if its backward has run already, since
+        its saved tensors are freed then."""
         batch = self._training.asked
         try:
             return LossReading(tensor.grad_fn, batch.local, batch.total)

@@ -44,9 +44,9 @@ class Communicator:
         return self._store
 
     def group(self, device: Any, kind: str = "all") -> Any:
-        """Return the group for tensors on a device. A `kind` other than "all" names a group with connections of its
-        own, whose messages need no common order with others: "values" for numbers that the script prints, "norm" for
-        batch normalisation."""
+        """Return the process group for tensors on `device`, created at the first call. A `kind` other than "all" names
+        a group with connections of its own, whose messages need no common order with others: "values" for numbers that
+        the script prints, "norm" for batch normalisation."""
         name = f"{kind}-{device.type}"
         if name not in self._groups:
             nccl = device.type == "cuda" and self._has_nccl()
@@ -64,8 +64,8 @@ class Communicator:
         return torch.distributed.ProcessGroupNCCL(store, self.rank, self.size, options)
 
     def _has_nccl(self) -> bool:
-        """Return whether NCCL can be used. It cannot if there is no GPU (a rehearsal), or if ranks share one, which
-        NCCL refuses."""
+        """Return whether the ranks can communicate by NCCL. False if there is no GPU (a rehearsal), or if ranks share a
+        GPU, which NCCL refuses."""
         if os.environ.get("WORLDSIZE_VIRTUAL_GPUS") or not torch.distributed.is_nccl_available():
             return False
         device = torch.cuda.get_device_properties(torch.cuda.current_device())
@@ -75,31 +75,32 @@ class Communicator:
         return len(everyone) == self.size
 
     def add_up(self, tensor: Any, kind: str = "all") -> Any:
-        """Add the tensor up in place over all ranks, on the connections of `kind`, and return it."""
+        """Sum `tensor` over all ranks, in place, on the connections of `kind`. Return the same tensor."""
         self.group(tensor.device, kind).allreduce([tensor]).wait()
         return tensor
 
     def add_values(self, values: list[float]) -> list[float]:
-        """Return the sums over all ranks of numbers for the script, computed on connections of their own."""
+        """Return the sum over all ranks of each number in `values`. The exchange uses connections of its own, for
+        numbers that the script reads."""
         found: list[float] = self.add_up(torch.tensor(values, dtype=torch.float64), "values").tolist()
         return found
 
     def broadcast_from_first(self, tensor: Any) -> Any:
-        """Set the tensor, in place, to its values on rank 0, and return it."""
+        """Set `tensor`, in place, to its values on rank 0. Return the same tensor. All ranks must call this."""
         options = torch.distributed.BroadcastOptions()
         options.rootRank = 0
         self.group(tensor.device).broadcast([tensor], options).wait()
         return tensor
 
     def value_from_first(self, value: Any) -> Any:
-        """Return rank 0's value, which must be representable in JSON."""
+        """Return rank 0's `value` on every rank. The value must be representable in JSON. All ranks must call this."""
         data = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         (length,) = self.broadcast_from_first(torch.tensor([len(data)])).tolist()
         data = self.broadcast_from_first(data if self.rank == 0 else data.new_empty(length))
         return json.loads(bytes(data.tolist()))
 
     def any_says(self, true: bool) -> bool:
-        """Return whether `true` is true on any rank."""
+        """Return whether the flag `true` is true on at least one rank. All ranks must call this."""
         return bool(self.add_up(torch.tensor([float(true)])).item())
 
     def differ(self, tensors: list[Any], tolerance: float) -> bool:
@@ -112,8 +113,8 @@ class Communicator:
         return self.any_says(not close.all())
 
     def wait_for_others(self) -> None:
-        """Wait on rank 0, whose end stops the store, for the other ranks, which may still use the store. The wait lasts
-        at most a minute. Return at once on other ranks, and if the store no longer answers."""
+        """Wait on rank 0 for the other ranks to finish, at most a minute: the end of rank 0 stops the TCP store, which
+        the others may still use. Return at once on other ranks, and if the store no longer answers."""
         deadline = time.monotonic() + _LAST_SECONDS
         try:
             left = self.store.add("worldsize/left", 1)
@@ -124,6 +125,7 @@ class Communicator:
             return
 
     def close(self) -> None:
-        """Stop the threads of the connections now: at the interpreter's end they would abort the process."""
+        """Close the rank's process groups and store, and so stop their threads now: at the interpreter's end these
+        would abort the process."""
         self._groups.clear()
         self._store = None

@@ -23,14 +23,15 @@ is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda:
 
 
 def _python_state() -> tuple[Any, Any]:
-    """Return the state of Python's generator, and that of numpy's; None for numpy's if the script has not loaded it."""
+    """Return the states of the random generators of Python and of numpy. The second is None if the script has not
+    loaded numpy."""
     numpy = sys.modules.get("numpy.random")
     return random.getstate(), numpy.get_state() if numpy else None
 
 
 def _set_python_state(python: Any, numpy: Any) -> None:
-    """Set the states of both generators. Set numpy's only if both ranks have loaded it, since a library may load it on
-    one rank and not on another."""
+    """Set Python's random generator to the state `python`, and numpy's to `numpy`. Set numpy's only if both ranks have
+    loaded it, since a library may load numpy on one rank and not on another."""
     random.setstate(python)
     loaded = sys.modules.get("numpy.random")
     if loaded is not None and numpy is not None:
@@ -50,7 +51,8 @@ class RandomStreams:
         self._shared_python: tuple[Any, Any] | None = None
 
     def use(self, own: bool) -> None:
-        """Switch torch's generators to the rank's own stream if `own` is true, else to the shared stream."""
+        """Switch torch's random generators to the rank's own stream if `own` is true, else to the stream that all ranks
+        share."""
         if own == self.own:
             return
         wanted = self._other or (torch.Generator().manual_seed(self._seed()).get_state(), None)
@@ -66,7 +68,8 @@ class RandomStreams:
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Switch torch's generators to the shared stream within the context."""
+        """Switch torch's random generators to the stream that all ranks share within the context, and back at its
+        end."""
         own = self.own
         self.use(False)
         try:
@@ -79,8 +82,8 @@ class RandomStreams:
         return (seed + (self._training.rank + 1) * _GOLDEN) & _MASK
 
     def use_own_python(self) -> None:
-        """Switch Python's and numpy's generators to the rank's own stream. Transformations of data sets draw from them
-        in the script's own process."""
+        """Switch the random generators of Python and numpy to the rank's own stream. Transformations of data sets draw
+        from them in the script's own process."""
         self._shared_python = _python_state()
         if self._own_python is not None:
             _set_python_state(*self._own_python)
@@ -90,14 +93,16 @@ class RandomStreams:
             sys.modules["numpy.random"].seed(self._seed() % (1 << 32))
 
     def use_shared_python(self) -> None:
-        """Switch Python's and numpy's generators back to the shared stream, if `use_own_python` was called."""
+        """Switch the random generators of Python and numpy back to the stream that all ranks share, if `use_own_python`
+        was called."""
         if self._shared_python is not None:
             self._own_python = _python_state()
             _set_python_state(*self._shared_python)
             self._shared_python = None
 
     def agree(self, generators: list[Any]) -> None:
-        """Set the shared stream, and `generators`, which are the loader's own, to rank 0's state."""
+        """Set the random generators of Python, numpy and torch, and the data loader's own `generators`, to their state
+        on rank 0. All ranks must call this."""
         python, numpy = _python_state()
         numpy = numpy and (numpy[0], numpy[1].tolist(), *numpy[2:])
         states = [torch.get_rng_state(), *(generator.get_state() for generator in generators)]

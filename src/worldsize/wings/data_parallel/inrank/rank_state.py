@@ -60,13 +60,14 @@ class Training:
         self.active = False
 
     def divide(self, total: int) -> BatchSizes:
-        """Return the sizes of a batch of `total` samples. A batch that the number of ranks does not divide goes whole
-        to all of them."""
+        """Return how a batch of `total` samples is divided among the ranks (a BatchSizes). A batch whose size the
+        number of ranks does not divide goes whole to every rank."""
         sliced = total % self.size == 0
         return BatchSizes(sliced, total // self.size if sliced else total, total)
 
     def show_notice(self, text: str) -> None:
-        """Print a notice once, on rank 0 only, and record it for the run."""
+        """Print a notice of the data-parallel training to stderr, once and on rank 0 only, and append it to the run's
+        file of notices."""
         if text not in self.said:
             self.said.add(text)
             if self.rank == 0:
@@ -75,8 +76,8 @@ class Training:
                 self._record_notice(text)
 
     def _record_notice(self, text: str) -> None:
-        """Append a notice, with the line of the script, to the file of the run's notices. Do nothing if the file cannot
-        be written."""
+        """Append the notice `text`, with the line of the script that led to it, to the attempt's `notices.jsonl`. Do
+        nothing if the file cannot be written."""
         if not self.run_dir:
             return
         frame = user_frame()
@@ -95,23 +96,25 @@ class Training:
 
 
 def refusal(what: str, hint: str) -> ScriptRefused:
-    """Return the error to raise, with the line of the user's script that led to this call."""
+    """Return the ScriptRefused error with the problem `what`, the hint and the line of the user's script that led to
+    this call."""
     return ScriptRefused(f"{user_place()}: {what}\n  -> {hint}")
 
 
 def user_place() -> str:
-    """Return the file and the line of the user's script that led to this call."""
+    """Return `FILE:LINE` of the user's script that led to this call. "the script" if there is none."""
     frame = user_frame()
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "the script"
 
 
 def user_frame() -> Any:
-    """Return the innermost frame of the user's own code; None at the interpreter's end."""
+    """Return the innermost stack frame of the user's own code. None at the interpreter's end."""
     return nearest_user_frame(sys._getframe())
 
 
 def nearest_user_frame(frame: Any) -> Any:
-    """Return `frame` itself, or the nearest of its callers, that is the user's own code; None if there is none."""
+    """Return the first stack frame that runs the user's own code, from `frame` outward through its callers. None if
+    there is none."""
     while frame is not None and not is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
     return frame

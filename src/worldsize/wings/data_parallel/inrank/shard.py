@@ -22,8 +22,8 @@ if TYPE_CHECKING:  # a block of its own: otherwise mypy takes the overloads for 
 
 
 def shard(*batch: Any, dim: int = 0) -> Any:
-    """Return this rank's samples of a batch that all ranks have created equally: each argument's slice along dimension
-    `dim`.
+    """Return this rank's samples of a batch that the script creates equally on all ranks: the slice of each argument
+    along dimension `dim`.
 
     One argument gives one value, several give a tuple. A batch is returned whole if the number of ranks does not divide
     it. Everything is returned whole on one rank, without `--data-parallel`, and under `torch.no_grad()`, where no

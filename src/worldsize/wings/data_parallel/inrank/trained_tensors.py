@@ -30,8 +30,9 @@ class TrainedTensors:
         self._version = -1
 
     def find(self, roots: Any, known: bool) -> bool:
-        """Find the tensors to train before a backward from `roots`. `known` is true if the place of this backward has a
-        plan already. Return whether there is any tensor to train."""
+        """Find the trained tensors, and register hooks on them, before a backward from the losses `roots`. `known` is
+        true if the place of this backward in the script has a plan already. Return whether there is any tensor to
+        train."""
         if not known or self._version != self._models.version:
             self._version = self._models.version
             self.discover(roots)
@@ -39,8 +40,9 @@ class TrainedTensors:
         return bool(self.tensors)
 
     def discover(self, roots: Any) -> None:
-        """Add the tensors that optimizers hold, in the order that all ranks have agreed on, then the leaves that this
-        backward reaches."""
+        """Add new trained tensors to the numbered list: the tensors that optimizers hold, in the order that all ranks
+        have agreed on, then the leaves of the autograd graph of the losses `roots`, except those that belong to the
+        data."""
         for reference in self._models.agreed[self._taken :]:
             self._add(reference)
         self._taken = len(self._models.agreed)
@@ -52,8 +54,8 @@ class TrainedTensors:
                 self._add(weakref.ref(tensor))
 
     def find_missed(self, roots: Any) -> list[int]:
-        """Return the numbers of new tensors that have received gradients from a backward in which no tensor with a hook
-        has received one."""
+        """Return the numbers (positions in the list) of new trained tensors that have a gradient after a backward from
+        `roots` in which no hook on a trained tensor was called."""
         count = len(self.tensors)
         self.discover(roots)
         self.register_hooks()
@@ -65,7 +67,8 @@ class TrainedTensors:
         return number is not None and self.tensors[number]() is tensor
 
     def _add(self, reference: Any) -> None:
-        """Add a reference, even to a tensor that no longer exists, since the position in the order counts."""
+        """Append a weak reference to a trained tensor to the list, even if the tensor no longer exists, since the
+        position in the order counts. A tensor that is in the list already gets an empty reference."""
         tensor = reference()
         if tensor is not None:
             if self._is_known(tensor):
@@ -76,8 +79,8 @@ class TrainedTensors:
         self.tensors.append(reference)
 
     def register_hooks(self) -> None:
-        """Register hooks on the tensors that are trained from now on. Raise ScriptRefused if the ranks' values of these
-        tensors differ, or if the script has hooks on them that do not work here."""
+        """Register hooks on the trained tensors that have none yet. Raise ScriptRefused if the ranks' values of these
+        tensors differ, or if the script has hooks on their gradients that do not work in data parallelism."""
         if not self._cold:
             return
         cold, fresh = [], []
@@ -104,7 +107,8 @@ class TrainedTensors:
 
 
 def graph_leaves(roots: Sequence[Any]) -> list[Any]:
-    """Return the tensors at the ends of the graph, in an order that depends on the graph alone."""
+    """Return the leaf tensors of the autograd graph of the losses `roots`, in an order that depends on the graph
+    alone."""
     stack = [root.grad_fn for root in roots if root.grad_fn is not None]
     seen, found = set(stack), []
     while stack:

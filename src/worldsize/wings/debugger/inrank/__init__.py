@@ -22,8 +22,8 @@ processes that a rank has left behind (`agent.posix.processes`)."""
 
 
 def at_start() -> None:
-    """Wait for a debugger if this process belongs to the rank. Terminate the rank if debugpy is missing or does not
-    listen."""
+    """Wait for a debugger to attach, if this Python process is the rank that `--debugpy` names. Terminate the rank if
+    debugpy is missing or does not listen."""
     if "WORLDSIZE_LAUNCH" in os.environ or not os.environ.pop("WORLDSIZE_DEBUGGER", ""):
         return
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")  # Python's own frozen modules are not debugged
@@ -49,7 +49,7 @@ def on_torch(torch: ModuleType) -> None:
 
 
 def _agent() -> str:
-    """Return the ID of the agent's process, which has started this rank; "" if it cannot be read."""
+    """Return the process ID of the node's agent, which has started this rank. "" if it cannot be read."""
     try:
         with open(f"/proc/{os.getsid(0)}/stat") as file:
             return file.read().rpartition(") ")[2].split()[1]
@@ -58,7 +58,8 @@ def _agent() -> str:
 
 
 def _announce(host: str, port: int) -> None:
-    """Write the debugger's address to the attempt's directory, for the client that follows the run. Raise OSError."""
+    """Write the debugger's address (`host`, `port`) to a JSON file in the attempt's directory, for the client that
+    follows the run. Raise OSError."""
     rank = os.environ["WORLDSIZE_RANK"]
     said = {"rank": int(rank), "node": os.uname().nodename, "host": host, "port": port, "pid": os.getpid()}
     directory = os.path.join(os.environ["WORLDSIZE_RUN_DIR"], "attempt-" + os.environ["WORLDSIZE_ATTEMPT"])
@@ -70,8 +71,8 @@ def _announce(host: str, port: int) -> None:
 
 
 def _end(what: str, hint: str) -> None:
-    """Print the error and terminate the rank with exit code 2. An exception here would only be printed, and the script
-    would be executed all the same."""
+    """Print the error `what` and `hint` to stderr, and terminate the rank with exit code 2. An exception here would
+    only be printed, and the script would be executed all the same."""
     sys.stderr.write(f"{what}\n  → {hint}\n")
     sys.stderr.flush()
     os._exit(2)

@@ -67,8 +67,9 @@ class DeepSpeedLauncher(Launcher):
         return [launch.node_process()._replace(environment=_environment(launch, launch.ranks()))]
 
     def failures(self, end: NodeEnd) -> list[Failure]:
-        """Return the failures of the ranks that left an exception, or that of the only rank. DeepSpeed's launcher does
-        not report which rank failed; if this is unknown, return one failure of the launcher."""
+        """Return the failures of a node's ranks after DeepSpeed's launcher has exited: one for each rank that left an
+        exception, or that of the node's only rank. If the failed rank is unknown, which DeepSpeed does not report,
+        return one failure of the launcher."""
         end = end._replace(ended=end.ended._replace(code=rank_exit_code(end.ended.code)))
         process, code, time = end.ended
         errors = rank_errors(end.plan, end.paths)
@@ -90,15 +91,16 @@ def _environment(launch: NodeLaunch, ranks: Iterable[Process]) -> Mapping[str, s
 
 
 def launcher_directory(paths: RunPaths, node: NodePlan) -> str:
-    """Return the directory that is first on the launcher's PATH."""
+    """Return the node's directory of substitute programs (`deepspeed`, `pdsh`), which is first on the PATH of
+    DeepSpeed's launcher."""
     return os.path.join(paths.launch_dir, f"node-{node.node_rank}")
 
 
 def deepspeed_environment(
     ranks: Iterable[Process], paths: RunPaths, node: NodePlan, autotuning: str = ""
 ) -> dict[str, str]:
-    """Return the environment of the launcher: the variables that are the same for all ranks of its node, and those that
-    it needs itself. `autotuning` is the value of its option of that name."""
+    """Return the environment of DeepSpeed's launcher on a node: the variables that have the same value for all of the
+    node's `ranks`, and those of the launcher itself. `autotuning` is the value of its option `--autotuning`."""
     first, *others = (process.environment for process in ranks)
     own = {name for name in first if any(other.get(name) != first[name] for other in others)}
     own.update(variable_names("rank", "local rank", "own"), _FOR_RANKS_ALONE)
@@ -111,8 +113,9 @@ def deepspeed_environment(
 def write_launch_files(
     ranks: Iterable[Process], environment: Mapping[str, str], paths: RunPaths, node: NodePlan
 ) -> None:
-    """Write the program that takes the place of `deepspeed`, and a file for each of this node's ranks. With autotuning,
-    also write a `pdsh` that does nothing. Raise OSError."""
+    """Write the shell program that takes the place of `deepspeed` on the node's PATH, and a JSON file for each of the
+    node's ranks with its own variables and log. With autotuning, also write a `pdsh` that does nothing. Raise OSError.
+    """
     directory = launcher_directory(paths, node)
     os.makedirs(directory, exist_ok=True)
     shims = {"deepspeed": _SHIM, **({"pdsh": _PDSH} if _AUTOTUNING in environment else {})}
@@ -132,6 +135,6 @@ def write_launch_files(
 
 
 def rank_exit_code(code: int) -> int:
-    """Return the rank's exit code, 128+N for signal N. DeepSpeed's launcher exits with -N, which a shell sees as 256 -
-    N."""
+    """Return a rank's exit code for the exit code of DeepSpeed's launcher: 128+N for signal N, any other code
+    unchanged. The launcher exits with -N for a signal, which a shell sees as 256 - N."""
     return 128 + 256 - code if code > 256 - 65 else code

@@ -23,7 +23,8 @@ _QUERY = ["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"]
 
 
 def make_report(asked: Dict[str, Any]) -> Dict[str, Any]:
-    """Return the report on this node, as values that JSON can represent."""
+    """Return the report on this node's Python, its packages, glibc and GPUs, as values that JSON can represent. `asked`
+    lists the modules and distributions to import."""
     installed = _installed_distributions()
     wanted = dict.fromkeys(asked["modules"], "")
     for name in (*asked["distributions"], *(each for each in asked["optional"] if _normalized_name(each) in installed)):
@@ -55,8 +56,8 @@ def _normalized_name(name: str) -> str:
 
 
 def _module(name: str, distribution: Any) -> str:
-    """Return the name by which the distribution is imported. Of several packages and modules, choose the one with the
-    distribution's own name, else the first."""
+    """Return the module name by which the distribution `name` is imported. If it contains several packages and modules,
+    choose the one with the distribution's own name, else the first."""
     listed = distribution.read_text("top_level.txt")
     if listed:
         names = listed.split()
@@ -95,8 +96,8 @@ def _glibc() -> str:
 
 
 def _needed_glibc(installed: Dict[str, Any]) -> str:
-    """Return the newest glibc version that a wheel was built for, with the name of the wheel: "2.28 numpy". "" if no
-    wheel names one."""
+    """Return the newest glibc version that any installed wheel was built for, with the name of that wheel: "2.28
+    numpy". "" if no wheel names one."""
     newest: Tuple[Tuple[int, int], str] = ((0, 0), "")
     for name, distribution in installed.items():
         for version in _glibc_versions(distribution.read_text("WHEEL") or ""):
@@ -106,8 +107,8 @@ def _needed_glibc(installed: Dict[str, Any]) -> str:
 
 
 def _glibc_versions(wheel: str) -> List[Tuple[int, int]]:
-    """Return the glibc version that a wheel was built for, in a list; empty if it names none. For a wheel that names
-    several, the oldest is enough."""
+    """Return a list with the glibc version (major, minor) that a wheel was built for, according to the tags in its
+    WHEEL file `wheel`. Empty if there is none; the oldest if there are several, since it is enough."""
     tags = re.findall(r"(?m)^Tag: (.*)$", wheel)
     found = [(int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)_", " ".join(tags))]
     found += [version for name, version in _LEGACY.items() if name + "_" in " ".join(tags)]
@@ -124,7 +125,7 @@ def _driver() -> str:
 
 
 def _gpus() -> List[List[str]]:
-    """Return the name and compute capability of each GPU; empty if nvidia-smi cannot be run."""
+    """Return the name and compute capability of each of the node's GPUs. Empty if nvidia-smi cannot be run."""
     try:
         done = subprocess.run(_QUERY, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -134,7 +135,8 @@ def _gpus() -> List[List[str]]:
 
 
 def _torch() -> Any:
-    """Return what torch itself reports about CUDA; None if torch cannot be imported."""
+    """Return what torch itself reports about CUDA on this node: its CUDA or HIP version, the number of GPUs, and the
+    architectures that it was built for. None if torch cannot be imported."""
     script = (
         "import json, torch; c = torch.cuda; ok = c.is_available(); print('\\n' + json.dumps({"
         "'cuda': torch.version.cuda, 'hip': getattr(torch.version, 'hip', None), 'available': ok,"

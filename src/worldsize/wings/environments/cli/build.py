@@ -56,7 +56,8 @@ def lock(options: argparse.Namespace) -> int:
 
 
 def _write(path: str, text: str) -> None:
-    """Write the file whole or not at all: an older one is kept if there is no room. Raise StorageError."""
+    """Write `text` to the file `path`, whole or not at all: an older file is kept if there is no room. Raise
+    StorageError."""
     try:
         write_document(path, text.encode())
     except OSError as error:
@@ -69,9 +70,9 @@ def _lock_path(spec: str) -> str:
 
 
 def ensure_environment(options: argparse.Namespace, name: str | None = None, prefix: bool = True) -> tuple[Any, bool]:
-    """Build the environment that the command line names, unless it exists. Return it, and whether this process built
-    it. Raise UsageError if there is nothing to build, which means that the environment has no prefix. Without `prefix`,
-    an environment that has no prefix is accepted if its activation has an effect."""
+    """Build the environment that the command line names, unless it exists. Return the Environment, and whether this
+    process built it. Raise UsageError if the environment has no prefix, so that there is nothing to build. If `prefix`
+    is false, an environment without a prefix is accepted if its activation has an effect."""
     from worldsize.cli.progress_line import NoticePrinter, ProgressLine
     from worldsize.service.submission.submit import start
     from worldsize.wings.environments.job_environment import ensure_ready
@@ -90,9 +91,10 @@ def ensure_environment(options: argparse.Namespace, name: str | None = None, pre
 
 
 def look_up(spec: str, config: Config, compute: str, name: str | None = None) -> Environment | None:
-    """Return the environment that `spec` would mean on a compute as `environment:` of a job; for a job file, the
-    environment that it names. A name of the configuration has precedence over a file or directory of that name here. If
-    another user owns that file or directory, it must be given by its path. Raise UsageError or NotFound."""
+    """Return the environment that `spec` would mean as `environment:` of a job on the compute; for a job file, the
+    environment that the job names. A name of the configuration has precedence over a file or directory of that name in
+    the current directory. If another user owns that file or directory, it must be given by its path. Raise UsageError
+    or NotFound."""
     from worldsize.jobspec.job import Job
     from worldsize.jobspec.reading.job_file import load_job
     from worldsize.service.environments.lookup import find_environment
@@ -110,8 +112,8 @@ def look_up(spec: str, config: Config, compute: str, name: str | None = None) ->
 
 
 def _require_own_path(spec: str) -> str:
-    """Return the absolute path of `spec`. Raise UsageError for a bare name of a directory here that another user
-    owns."""
+    """Return the absolute path of the file or directory `spec`. Raise UsageError if `spec` is a bare name without a
+    slash and another user owns what has that name in the current directory."""
     others = foreign_owner(spec) if os.sep not in spec else None
     if others:
         raise UsageError(f"a directory here has that name, and {others}", spec, f"./{spec}, if it is meant")

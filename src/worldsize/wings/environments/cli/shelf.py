@@ -73,8 +73,8 @@ def show_environment(options: argparse.Namespace) -> int:
 
 
 def planned_description(spec: EnvironmentSpec) -> dict[str, list[str]]:
-    """Return the contents of an environment that is not built yet, by the keys of a job. Keys that the spec leaves open
-    are omitted, and secrets are masked."""
+    """Return the contents of an environment that is not built yet: lists of lines, by the keys of a job. Keys without a
+    value in `spec` are omitted, and secrets are masked."""
     parts: dict[str, Any] = {
         "name": spec.name,
         "python": spec.python,

@@ -60,10 +60,10 @@ class PackageSource(NamedTuple):
 def ensure_cache_directory(
     cache: str, environ: Mapping[str, str], channels: Sequence[str], alias: str | None = None
 ) -> str:
-    """Return the directory for packages and the channels' indexes, created if it is missing. It is a private directory
-    below `cache`, or RATTLER_CACHE_DIR, which other tools share. The shared one is not used if one of the `channels`,
-    or their alias, has a token or a password, since rattler writes these there. Raise StorageError for a directory that
-    other users could write to."""
+    """Return the directory for conda packages and the channels' indexes, created if it is missing. It is a private
+    directory below `cache`, or RATTLER_CACHE_DIR, which other tools share. The shared one is not used if one of the
+    `channels`, or their alias, has a token or a password, since rattler writes these there. Raise StorageError for a
+    directory that other users could write to."""
     shared = environ.get("RATTLER_CACHE_DIR")
     if shared and all(mask_channel(each) == each for each in (*channels, alias or "")):
         return require_reliable_directory(shared)
@@ -79,8 +79,8 @@ def install(
     environ: Mapping[str, str],
     rows: Sequence[Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Solve and install `specs` into the prefix, or install exactly the packages of `rows`. Return the rows of the
-    installed packages.
+    """Solve the conda `specs` and install the packages into the build's prefix, or install exactly the packages of
+    `rows`, which come from a lock. Return one row (name, version, url, hashes) for each installed package.
 
     Raise BuildError if the packages do not fit together, a channel cannot be read, or a package cannot be fetched;
     UsageError for an invalid spec; ConfigError if py-rattler is not installed.
@@ -93,14 +93,16 @@ def install(
 
 
 def find_known(work: Build, source: PackageSource, specs: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """Return those of `specs` for which the channels have a package. Raise the same errors as `install`."""
+    """Return those of the conda `specs` for which the source's channels have a package. Raise BuildError if a channel
+    cannot be read; UsageError for an invalid spec; ConfigError if py-rattler is not installed."""
     found: list[str] = ask_rattler(work, source.order("known", specs=list(specs)), environ)
     return found
 
 
 def find_conflict(work: Build, source: PackageSource, specs: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """Return the solver's reason why `specs` do not fit together; None if they do. Raise the same errors as `install`
-    otherwise."""
+    """Return the conda solver's explanation why `specs` cannot be installed together. None if they can. Raise
+    BuildError if a channel cannot be read; UsageError for an invalid spec; ConfigError if py-rattler is not installed.
+    """
     try:
         ask_rattler(work, source.order("solve", specs=list(specs)), environ)
     except UnsolvableError as error:
@@ -113,9 +115,9 @@ class UnsolvableError(BuildError):
 
 
 def ask_rattler(work: Build, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
-    """Send an order to rattler, and return its answer. Rattler writes the addresses of channels next to their indexes.
-    If an address has a token or a password, the indexes are kept for this order alone. Raise the same errors as
-    `install`."""
+    """Execute an order (install, solve or known) in rattler's process, and return its result. Rattler writes the
+    addresses of channels next to their indexes. If an address has a token or a password, the indexes are kept for this
+    order alone. Raise the same errors as `install`."""
     alias = order["alias"] or ""
     if order["shown"] == order["channels"] and mask_channel(alias) == alias:
         return _run_rattler_process(work, order, environ)
@@ -165,8 +167,8 @@ def _solving_hint(order: dict[str, Any]) -> str:
 
 
 def refuse_pip_packages(prefix: str) -> None:
-    """Raise UsageError if pip has installed a distribution that conda does not know: each tool would break the other's
-    packages."""
+    """Raise UsageError if the conda environment in `prefix` has a distribution that pip has installed: conda and pip
+    would break each other's packages."""
     touched = packages_from_pip(prefix)
     if touched:
         what = f"pip has installed {', '.join(touched[:5])} there, and conda can no longer change it"
@@ -174,7 +176,7 @@ def refuse_pip_packages(prefix: str) -> None:
 
 
 def packages_from_pip(prefix: str) -> list[str]:
-    """Return the names of the distributions that conda did not install."""
+    """Return the names of the Python distributions in the environment `prefix` that conda did not install."""
     files = {path for package in conda_packages(prefix) for path in package.get("files", ())}
     return [
         each.name
@@ -184,8 +186,8 @@ def packages_from_pip(prefix: str) -> list[str]:
 
 
 def with_python(specs: Sequence[str], version: str | None) -> list[str]:
-    """Return the specs, with Python in the requested version added unless they name it, since nothing runs without
-    Python."""
+    """Return the conda `specs` with Python in front, in the requested `version` if there is one. Return them unchanged
+    if they name Python already. Nothing runs without Python."""
     names = {_name(each) for each in specs}
     if "python" in names:
         return list(specs)
@@ -204,8 +206,8 @@ def _name(spec: str) -> str:
 
 
 def channel_addresses(channels: Sequence[str]) -> list[str]:
-    """Return the addresses of channels in the form that rattler accepts. conda's `defaults` become two addresses, a
-    path becomes one, `nodefaults` none."""
+    """Return the addresses of conda `channels` in the form that rattler accepts, without duplicates. `defaults` becomes
+    two addresses, an absolute path becomes a file URL, `nodefaults` becomes none."""
     found: list[str] = []
     for each in channels:
         found += _NAMED_CHANNELS.get(each, ("file://" + each if each.startswith("/") else each,))
@@ -213,5 +215,6 @@ def channel_addresses(channels: Sequence[str]) -> list[str]:
 
 
 def with_masked_addresses(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows in a form that may be recorded: tokens and passwords in their addresses are masked."""
+    """Return the rows of conda packages in a form that may be recorded: tokens and passwords in `url` and `channel` are
+    masked."""
     return [{**row, "url": mask_channel(row["url"]), "channel": mask_channel(row["channel"] or "")} for row in rows]

@@ -87,7 +87,8 @@ def _gateway(order: dict[str, Any]) -> Any:
 
 
 def _client() -> Any:
-    """Return a client that knows the credentials of rattler's own storage: RATTLER_AUTH_FILE, the keyring, netrc."""
+    """Return rattler's HTTP client, which reads the credentials of rattler's own storage: RATTLER_AUTH_FILE, the
+    keyring, netrc."""
     return rattler.Client.default_client()
 
 
@@ -124,7 +125,7 @@ async def _solve(order: dict[str, Any]) -> list[Any]:
 
 
 async def _find_known(order: dict[str, Any]) -> list[str]:
-    """Return those of the `specs` for which a channel has a package."""
+    """Return those conda specs of `order` for which a channel has a package."""
     specs = {text: _spec(text) for text in order["specs"]}
     platforms = [rattler.Subdir.current(), rattler.Subdir("noarch")]
     found = await _gateway(order).query(_channels(order), platforms, list(specs.values()), recursive=False)
@@ -146,8 +147,8 @@ async def _install(order: dict[str, Any], records: list[Any]) -> None:
 
 
 def _refuse_files_outside(prefix: str) -> None:
-    """Remove the packages' files that are outside the prefix, since rattler 0.28 follows `..` in their names. Raise
-    OSError if there was one."""
+    """Remove the files that conda packages have installed outside of the environment `prefix`, since rattler 0.28
+    follows `..` in their names. Raise OSError if there was one."""
     directory = os.path.join(prefix, "conda-meta")
     for record in sorted(os.listdir(directory)):
         with open(os.path.join(directory, record), "rb") as file:
@@ -164,8 +165,8 @@ def _refuse_files_outside(prefix: str) -> None:
 
 
 def _remove_outside(path: str, digest: str | None) -> None:
-    """Remove a file if it is the package's, and not one that existed before. If that fails, the file stays: the caller
-    refuses the package in any case."""
+    """Remove the file `path` if its SHA-256 is `digest`, so that it is the package's and not one that existed before.
+    If the removal fails, the file stays: the caller refuses the package in any case."""
     with suppress(OSError):
         with open(path, "rb") as file:
             own = hashlib.sha256(file.read()).hexdigest() == digest
@@ -196,7 +197,7 @@ class _Reporter(rattler.InstallerReporter):
 
 
 def _row(record: Any) -> dict[str, Any]:
-    """Return the parts of a record that are needed to install its package again."""
+    """Return a mapping with the values of a conda package's record that are needed to install the package again."""
     found = {
         "name": record.name.normalized,
         "version": str(record.version),

@@ -54,7 +54,8 @@ ConflictQuery = Callable[[Sequence[str]], str | None]
 
 
 def read_list(path: str) -> list[RequirementLine]:
-    """Return the lines of a requirements file, and of the files that it includes. Raise NotFound or UsageError."""
+    """Return the lines of the requirements file `path`, and of the files that it includes, each with the conda spec for
+    it, if there is one. Raise NotFound or UsageError."""
     lines = list_lines(["-r " + os.path.abspath(path)], ("-r",))
     return [parse_requirement(line) for line in lines if not _is_include(line)]
 
@@ -91,8 +92,8 @@ def parse_requirement(line: str) -> RequirementLine:
 
 
 def propose(found: Sequence[RequirementLine], python: str | None, known: SpecQuery, trial: ConflictQuery) -> Proposal:
-    """Split the requirements between conda and pip. Packages that the channels have go to conda, together with Python,
-    if they fit together; all others go to pip.
+    """Return a split of the requirements `found` between conda and pip. Packages that the channels have go to conda,
+    together with Python, if they fit together; all others go to pip.
 
     If they do not fit together, the packages that the solver names go to pip, one after the other, until the rest fits.
     Raise UsageError if the channels have no such Python.
@@ -120,8 +121,9 @@ def propose(found: Sequence[RequirementLine], python: str | None, known: SpecQue
 def _find_misfit(
     conda: Sequence[RequirementLine], said: str, base: Sequence[str], trial: ConflictQuery
 ) -> RequirementLine:
-    """Return the requirement to leave out. The candidates are the requirements that the solver names, or all if it
-    names none. Choose the last candidate without which the others fit, or the very last if more than one has to go."""
+    """Return the requirement to move from conda to pip if the conda packages do not fit together. The candidates are
+    the requirements that the solver's message `said` names, or all if it names none. Choose the last candidate without
+    which the others fit, or the very last if more than one has to go."""
     named = [each for each in conda if re.search(rf"(?<![\w-]){re.escape(_name(each))}(?![\w-])", said)]
     candidates = named or list(conda)
     for each in reversed(candidates):
@@ -140,7 +142,7 @@ def _to_conda_spec(spec: str) -> str:
 
 
 def environment_yaml(proposal: Proposal, name: str, channels: Sequence[str]) -> str:
-    """Return the text of an environment file, which conda can read as well."""
+    """Return the text of an environment.yml with the proposed conda and pip packages. conda can read it as well."""
     import yaml
 
     dependencies: list[Any] = [*proposal.conda]

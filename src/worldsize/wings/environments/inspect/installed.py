@@ -38,12 +38,13 @@ class InstalledDistribution(NamedTuple):
 
 
 def normalized_name(name: str) -> str:
-    """Return the name in the form in which package indexes compare names."""
+    """Return a package's name in the normal form in which package indexes compare names: lower case, with single
+    hyphens."""
     return _SEPARATORS.sub("-", name).lower()
 
 
 def site_packages(prefix: str) -> str | None:
-    """Return the site-packages directory of the prefix's Python; None if there is none."""
+    """Return the site-packages directory of the Python in the environment `prefix`. None if there is none."""
     library = os.path.join(prefix, "lib")
     try:
         names = sorted(name for name in os.listdir(library) if re.fullmatch(r"python\d+\.\d+t?", name))
@@ -54,13 +55,14 @@ def site_packages(prefix: str) -> str | None:
 
 
 def installed_distributions(prefix: str) -> list[InstalledDistribution]:
-    """Return the distributions of the prefix itself, sorted by name. Damaged ones are left out."""
+    """Return the Python distributions installed in the environment `prefix`, sorted by name, with digest and origin.
+    Damaged ones are left out."""
     return [each._replace(digest=record_digest(each.path), url=_url(each.path)) for each in named_distributions(prefix)]
 
 
 def named_distributions(prefix: str) -> list[InstalledDistribution]:
-    """Return the distributions like `installed_distributions`, but without digest and address. The lists of their
-    files, which are long, are not read."""
+    """Return the Python distributions installed in the environment `prefix`, sorted by name, without digest and origin.
+    The lists of their files, which are long, are not read."""
     directory = site_packages(prefix)
     names = os.listdir(directory) if directory else []
     found = []
@@ -72,8 +74,8 @@ def named_distributions(prefix: str) -> list[InstalledDistribution]:
 
 
 def _metadata(path: str) -> tuple[str, str] | None:
-    """Return the name and version of a distribution, read from the headers of its metadata: the text that follows them
-    may be long. None if they are missing."""
+    """Return the name and version of the distribution whose .dist-info or .egg-info is `path`. Only the headers of its
+    metadata are read if they suffice, since the text that follows may be long. None if name or version is missing."""
     name = "METADATA" if path.endswith(".dist-info") else "PKG-INFO"
     where = os.path.join(path, name) if os.path.isdir(path) else path
     text = _read_text(where, _HEADERS)
@@ -87,8 +89,8 @@ def _name_and_version(text: str) -> tuple[str, str] | None:
 
 
 def record_rows(path: str) -> list[tuple[str, str]]:
-    """Return (file, "sha256=…") for each file of a .dist-info's RECORD. Files are relative to site-packages; digests
-    may be ""."""
+    """Return a pair of file and "sha256=…" for each file in the RECORD of the .dist-info `path`. Files are relative to
+    site-packages; digests may be ""."""
     import csv
 
     rows = csv.reader(_read_text(os.path.join(path, "RECORD")).split("\n"))
@@ -96,8 +98,8 @@ def record_rows(path: str) -> list[tuple[str, str]]:
 
 
 def record_digest(path: str) -> str | None:
-    """Return the digest of the wheel's contents, according to RECORD. It excludes scripts, which contain the prefix,
-    and records of the installation. None if nothing is left."""
+    """Return the digest of an installed wheel's contents, according to the RECORD of its .dist-info `path`. It excludes
+    scripts, which contain the prefix, and records of the installation. None if no file remains."""
     own = os.path.basename(path)
     rows = sorted(
         (name, digest)
@@ -115,7 +117,8 @@ def record_digest(path: str) -> str | None:
 
 
 def conda_packages(prefix: str) -> list[dict[str, Any]]:
-    """Return the records of conda-meta, sorted by name."""
+    """Return the records of the conda packages in the environment `prefix` (the JSON files of conda-meta), sorted by
+    name. Empty if there are none."""
     directory = os.path.join(prefix, "conda-meta")
     try:
         names = [name for name in os.listdir(directory) if name.endswith(".json")]
@@ -126,8 +129,8 @@ def conda_packages(prefix: str) -> list[dict[str, Any]]:
 
 
 def package_set_digest(conda: Sequence[Mapping[str, Any]], pip: Sequence[Mapping[str, Any]]) -> str:
-    """Return the digest that identifies a package set. It is equal for the same packages, byte for byte, in any
-    location."""
+    """Return the digest that identifies an environment's packages, given the rows of its `conda` and `pip` packages. It
+    is equal for the same packages, byte for byte, in any location."""
     from hashlib import sha256
 
     keys = ("name", "version", "build", "sha256")
@@ -137,8 +140,9 @@ def package_set_digest(conda: Sequence[Mapping[str, Any]], pip: Sequence[Mapping
 
 
 def _url(path: str) -> str | None:
-    """Return the origin of a distribution in the form in which a requirement names it (PEP 610 and 440), without
-    secrets. For a repository, the address includes the installed commit. None for a distribution of an index."""
+    """Return the origin of the distribution whose .dist-info is `path`, in the form in which a requirement names it
+    (PEP 610 and 440), without secrets. For a repository, the address includes the installed commit. None for a
+    distribution from an index."""
     from worldsize.trust.secrets import mask_text
 
     value = read_object(os.path.join(path, "direct_url.json"))
@@ -151,8 +155,9 @@ def _url(path: str) -> str | None:
 
 
 def mask_addresses(prefix: str, pattern: str, masked: Callable[[str], str]) -> None:
-    """Mask the secrets in `url` of those files of the prefix that match `pattern`. That value names the origin of a
-    package, and other users who receive the environment, or a pack of it, can read it."""
+    """Mask the secrets in the value `url` of those JSON files of the environment `prefix` that match the glob
+    `pattern`. That value names the origin of a package, and other users who receive the environment, or a pack of it,
+    can read it."""
     from glob import glob
 
     for path in glob(pattern, root_dir=prefix):
@@ -186,17 +191,18 @@ class ClobberedFile(NamedTuple):
 
 
 def read_file_stamps(prefix: str) -> FileStamps:
-    """Return the stamps that conda's files have now."""
+    """Return the current stamps (size, modification time, inode) of the files that conda installed in the environment
+    `prefix`, by relative path."""
     return {file: _stamp(os.path.join(prefix, file)) for file, _, _ in _conda_files(prefix)}
 
 
 def find_clobbered(
     prefix: str, before: FileStamps | None, since: Iterable[InstalledDistribution]
 ) -> list[ClobberedFile]:
-    """Return conda's files that were changed or removed, each with the responsible distribution among those installed
-    `since`.
+    """Return the files of conda packages in `prefix` that were changed or removed, each with the responsible Python
+    distribution among those installed `since`.
 
-    Files whose stamp is the same as `before` are not read. With None, all files are read.
+    Files whose stamp is the same as `before` are not read. If `before` is None, all files are read.
     """
     owners = _file_owners(prefix, since)
     found = []
@@ -211,7 +217,8 @@ def find_clobbered(
 
 
 def refuse_clobbered(found: list[ClobberedFile], mode: str) -> None:
-    """Raise BuildError with the names of the files `found`, unless there are none or `mode` is "warn"."""
+    """Raise BuildError with the names of conda's files that pip has changed (`found`), unless there are none or `mode`
+    is "warn"."""
     if not found or mode == "warn":
         return
     lines = ["  " + each.text() for each in found[:_SHOWN]]
@@ -226,8 +233,8 @@ def refuse_clobbered(found: list[ClobberedFile], mode: str) -> None:
 
 
 def _conda_files(prefix: str) -> Iterator[tuple[str, str, str | None]]:
-    """Yield the path, package and SHA-256 of each file that conda installed. The SHA-256 is None for links and for
-    files without a checksum."""
+    """Yield the relative path, the package and the SHA-256 of each file that conda installed in the environment
+    `prefix`. The SHA-256 is None for links and for files without a checksum."""
     for package in conda_packages(prefix):
         for entry in (package.get("paths_data") or {}).get("paths", ()):
             kind, digest = entry.get("path_type"), entry.get("sha256_in_prefix") or entry.get("sha256")
@@ -245,7 +252,8 @@ def _file_owners(prefix: str, since: Iterable[InstalledDistribution]) -> dict[st
 
 
 def _stamp(path: str) -> tuple[int, int, int] | None:
-    """Return the stamp of a file or link; None if it is missing or cannot be accessed."""
+    """Return the size, modification time and inode of the file or link `path`. None if it is missing or cannot be
+    accessed."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -254,7 +262,7 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
 
 
 def _has_digest(path: str, digest: str | None) -> bool:
-    """Return whether a file has this SHA-256. True if there is no digest to compare with, False if the file cannot be
+    """Return whether the file `path` has the SHA-256 `digest`. True if `digest` is None, False if the file cannot be
     read."""
     if digest is None:
         return True

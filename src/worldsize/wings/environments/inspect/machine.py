@@ -73,16 +73,17 @@ def driver_version() -> str | None:
 
 
 def machine_versions() -> list[str]:
-    """Return the versions that represent this machine's virtual packages in a fingerprint if the user has named none.
-    They are cheap to find, and enough to distinguish machines. The solver itself uses rattler's detection."""
+    """Return the glibc and GPU driver versions of this machine, such as "glibc 2.36". They represent its conda virtual
+    packages in a fingerprint if the user has named none. They are cheap to find, and enough to distinguish machines.
+    The solver itself uses rattler's detection."""
     found = {"glibc": glibc_version(), "driver": driver_version()}
     return ["{} {}".format(*item) for item in found.items() if item[1]]
 
 
 def all_virtual_packages(said: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Return all virtual packages of nodes for which the user has named some: those of any Linux, this machine's
-    processor, and its C library unless another is named. A GPU driver is included only if it is named. Raise UsageError
-    for an invalid virtual package."""
+    """Return all conda virtual packages of nodes for which the user has named some (`said`), each as (name, version,
+    build): those of any Linux, this machine's processor, and its C library unless another is named. A GPU driver is
+    included only if it is named. Raise UsageError for an invalid virtual package."""
     kernel = re.match(r"\d+(?:\.\d+)*", os.uname().release)
     found = {
         "__unix": ("0", "0"),
@@ -97,8 +98,8 @@ def all_virtual_packages(said: Sequence[str]) -> list[tuple[str, str, str]]:
 
 
 def parse_virtual_package(text: str) -> tuple[str, str, str]:
-    """Return the name, version and build of a virtual package such as "__cuda=12.4". Raise UsageError for any other
-    text."""
+    """Return the name, version and build of a conda virtual package such as "__cuda=12.4". Raise UsageError for any
+    other text."""
     found = _VIRTUAL.fullmatch(text.strip())
     if not found:
         raise UsageError(
@@ -108,8 +109,8 @@ def parse_virtual_package(text: str) -> tuple[str, str, str]:
 
 
 def find_version(name: str, environ: Mapping[str, str]) -> str | None:
-    """Return the version of a tool by its usual name, or of any program. "" if its version is unknown, None if it is
-    not on this machine. `cuda` is the GPU's driver."""
+    """Return the version on this machine of a tool with a known name (gcc, mpi, nccl) or of any program. "" if its
+    version is unknown, None if it is not on this machine. `cuda` is the GPU's driver."""
     tool = _ALIASES.get(name, name)
     if tool in _FINDERS:
         return _FINDERS[tool](environ)
@@ -120,8 +121,8 @@ def find_version(name: str, environ: Mapping[str, str]) -> str | None:
 
 
 def tool_of(wanted: str) -> str:
-    """Return the tool that a prerequisite is about, by its name in this module. Raise UsageError for an invalid
-    prerequisite."""
+    """Return the tool that a prerequisite of an environment, such as `gcc>=7.2`, is about, by its main name: `mpi` for
+    `openmpi`. Raise UsageError for an invalid prerequisite."""
     parsed = _WANTED.fullmatch(wanted.strip())
     if not parsed:
         raise UsageError(
@@ -131,14 +132,15 @@ def tool_of(wanted: str) -> str:
 
 
 def tools_from_conda(conda: Sequence[str]) -> list[str]:
-    """Return the tools that conda packages provide, so that the machine need not have them."""
+    """Return the build tools (gcc, mpi, nvcc, …) that the conda specs `conda` provide, so that the machine need not
+    have them."""
     names = {re.split(r"[\s=<>!~\[]", each.rpartition("::")[2].strip(), maxsplit=1)[0] for each in conda}
     return [tool for tool, packages in _CONDA_PACKAGES.items() if names & set(packages)]
 
 
 def tool_versions(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the versions of the tools that a compiled wheel depends on, if they are on this machine; "?" for a tool of
-    unknown version."""
+    """Return the versions of the tools on this machine that a compiled wheel depends on (compilers, MPI, CUDA, NCCL),
+    with the platform and glibc. "?" for a tool of unknown version; missing tools are omitted."""
     found = {name: find_version(name, environ) for name in ("gcc", "g++", "mpi", "nvcc", "nccl")}
     known = {name: version or "?" for name, version in found.items() if version is not None}
     return {"platform": platform(), "glibc": glibc_version() or "", **known}
@@ -153,8 +155,8 @@ def is_condition_met(condition: str, environ: Mapping[str, str]) -> bool:
 
 
 def problem(wanted: str, environ: Mapping[str, str]) -> str | None:
-    """Return what is wrong with a prerequisite on this machine, and a hint; None if it is met. Raise UsageError for an
-    invalid prerequisite."""
+    """Return a text that explains why this machine does not meet a prerequisite such as `gcc>=7.2`, usually with a
+    hint. None if it is met. Raise UsageError for an invalid prerequisite."""
     tool = tool_of(wanted)
     parsed = _WANTED.fullmatch(wanted.strip())
     assert parsed is not None
@@ -178,8 +180,8 @@ def version_numbers(version: str) -> tuple[int, ...]:
 
 
 def _driver(environ: Mapping[str, str]) -> str | None:
-    """Return the newest CUDA that the driver supports, according to nvidia-smi. "" if nvidia-smi does not report it,
-    None without a driver."""
+    """Return the newest CUDA version that this machine's GPU driver supports, according to nvidia-smi. "" if nvidia-smi
+    does not report it, None without a driver."""
     said = _output(["nvidia-smi"], environ)
     cuda = re.search(r"CUDA Version:\s*(\d+\.\d+)", said or "")
     if cuda:
@@ -222,8 +224,8 @@ _FINDERS = {"cuda": _driver, "nccl": _nccl, "mpi": _mpi}
 
 
 def _output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """Return the output of a program, regardless of its exit code. None if the program is missing, does not end in time
-    or prints no text. The program is looked up on the PATH of `environ`."""
+    """Return the stdout and stderr of the command `words`, regardless of its exit code. The program is looked up on the
+    PATH of `environ`. None if the program is missing, does not end in time or prints no valid text."""
     import subprocess
 
     from worldsize.agent.posix.processes import find_program

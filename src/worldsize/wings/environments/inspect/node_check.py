@@ -35,8 +35,8 @@ class NodeReport(NamedTuple):
 
 
 def check_argv(python: str, modules: Sequence[str], distributions: Sequence[str]) -> list[str]:
-    """Return the command that a node executes to report on `modules` and `distributions`, and on those of
-    KNOWN_PACKAGES that are installed there."""
+    """Return the command that a node executes to report whether `modules` and `distributions` can be imported by
+    `python`, and those of KNOWN_PACKAGES that are installed there."""
     from worldsize.wings.environments.agent import python_report
 
     with open(python_report.__file__, encoding="utf-8") as file:
@@ -46,8 +46,9 @@ def check_argv(python: str, modules: Sequence[str], distributions: Sequence[str]
 
 
 def parse_node_report(node: str, code: int | None, out: str, err: str) -> NodeReport:
-    """Find the report in the output of a node, among other lines that its start-up files may print. A node without a
-    `code` was lost."""
+    """Return the report on Python and packages (a NodeReport) that a node's check command has printed to `out`, among
+    other lines of the node's start-up files. If there is none, the report holds the error instead. A node whose exit
+    code `code` is None was lost."""
     if code is None:
         return NodeReport(node, None, 1, err)
     for line in reversed(out.splitlines()):

@@ -31,8 +31,9 @@ _GPU_HINT = "is a GPU asked for, and CUDA_VISIBLE_DEVICES not empty?"
 
 
 def report_rows(reports: Sequence[NodeReport], gpus_per_node: int | None) -> list[CheckRow]:
-    """Return the rows of each node, and one for each package whose version is not the same on all nodes.
-    `gpus_per_node` is the number of GPUs that the compute states; None if it states none."""
+    """Return the rows of the table of `env check`: those of each node's report, and one for each package whose version
+    is not the same on all nodes. `gpus_per_node` is the number of GPUs that the compute states; None if it states none.
+    """
     return [
         *(CheckRow(report.node, *row) for report in reports for row in _node_rows(report, gpus_per_node)),
         *_differences(reports),
@@ -84,7 +85,7 @@ def _import_hint(error: str, name: str) -> str:
 
 
 def _driver_rows(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows:
-    """Yield the row that compares the GPU driver with the driver that torch's CUDA needs."""
+    """Yield the row of `env check` that compares the node's GPU driver with the driver that torch's CUDA needs."""
     driver, cuda = said["driver"], (said["torch"] or {}).get("cuda")
     here, needed = bool(driver or said["gpus"]), oldest_driver(cuda) if cuda else ""
     if cuda and not here:
@@ -102,8 +103,8 @@ def _is_older(driver: str, needed: str) -> bool:
 
 
 def _gpu_rows(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows:
-    """Yield the row of the node's GPUs. A node that reports none may have GPUs all the same, since schedulers show them
-    only to jobs that request some; the verdict is UNKNOWN then."""
+    """Yield the row of `env check` for the node's GPUs. A node that reports none may have GPUs all the same, since
+    schedulers show them only to jobs that request some; the verdict is UNKNOWN then."""
     names = [each[0] for each in said["gpus"]]
     if names:
         counts = (f"{names.count(name)} × {name}" for name in dict.fromkeys(names))
@@ -113,8 +114,8 @@ def _gpu_rows(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows:
 
 
 def _torch_rows(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows:
-    """Yield the rows that state whether torch was built for these GPUs, and sees them. A driver that is missing or too
-    old has a row of its own."""
+    """Yield the rows of `env check` that state whether torch was built for the node's GPUs, and sees them. A driver
+    that is missing or too old has a row of its own."""
     torch, here = said["torch"], bool(said["driver"] or said["gpus"])
     if torch is None or (torch["cuda"] and not here):
         return
@@ -143,8 +144,8 @@ def _torch_problems(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows
 
 
 def _architecture_problem(name: str, capability: str, built_for: Sequence[str]) -> str:
-    """Return the reason why torch cannot use a GPU; "" if it can. Code for sm_80 also runs on 8.6; code for compute_80
-    also runs on all later GPUs."""
+    """Return the reason why torch cannot use the GPU `name`: `built_for` has no code for its compute capability. "" if
+    torch can use it. Code for sm_80 also runs on 8.6; code for compute_80 also runs on all later GPUs."""
     own = version_numbers(capability)
     codes = [(kind, int(number)) for each in built_for for kind, number in re.findall(r"(sm|compute)_(\d+)", each)]
     if not own or not codes:
@@ -157,12 +158,14 @@ def _architecture_problem(name: str, capability: str, built_for: Sequence[str]) 
 
 
 def oldest_driver(cuda: str) -> str:
-    """Return the oldest driver that supports this CUDA; "" if the table does not contain it."""
+    """Return the version of the oldest NVIDIA driver that supports the CUDA version `cuda`. "" if the table does not
+    contain it."""
     return OLDEST_DRIVERS.get(cuda) or OLDEST_DRIVERS.get(cuda.partition(".")[0], "")
 
 
 def _differences(reports: Sequence[NodeReport]) -> list[CheckRow]:
-    """Return a row for each package whose version differs between nodes, which should not happen in one environment."""
+    """Return a row of `env check` for each package whose version differs between nodes, which should not happen in one
+    environment."""
     answered = [report for report in reports if report.said and "imports" in report.said]
     found = []
     names = ["python", *dict.fromkeys(name for report in answered for name in (report.said or {})["imports"])]

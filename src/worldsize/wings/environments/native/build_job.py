@@ -43,8 +43,8 @@ SubmitFunction = Callable[[SubmissionRequest, Progress], RunPaths]
 
 
 def make_remote_steps(config: Config, compute: str, recipe: Recipe, start: SubmitFunction) -> StepRunner:
-    """Return a function that executes build steps on the compute, in a run. The sources that the steps need are
-    downloaded on this machine first."""
+    """Return a function that executes the build steps of an environment in a run on the compute. The sources that the
+    steps need are downloaded on this machine first."""
 
     environ = recipe.environ
 
@@ -85,8 +85,8 @@ def _write_order(work: Build, spec: EnvironmentSpec, active: Mapping[str, str], 
 
 
 def make_build_job(recipe: Recipe, prefix: str, order: str) -> Job:
-    """Return the job that executes the steps: one rank, with a GPU if the spec asks for one. The nodes must see the
-    Python that runs this process."""
+    """Return the job that executes an environment's build steps, which the file `order` describes: one rank, with a GPU
+    if the prerequisites name CUDA. The nodes must see the Python that runs this process."""
     spec = recipe.spec
     asked = {*referenced_variables([*spec.pip, *([spec.file] if spec.file else [])]), *recipe.secrets}
     argv = (sys.executable, "-m", "worldsize.wings.environments.native.build_job", order)
@@ -103,8 +103,8 @@ def make_build_job(recipe: Recipe, prefix: str, order: str) -> Job:
 
 
 def _follow(run: Run, work: Build) -> None:
-    """Wait for the end of the run, and report its last line as progress meanwhile. Cancel the run at an exception here,
-    such as Ctrl-C. Raise BuildError if the run fails."""
+    """Wait for the end of the run that executes build steps, and report its last line as progress meanwhile. Cancel the
+    run at an exception here, such as Ctrl-C. Raise BuildError if the run fails."""
     try:
         status = run.overall(run.follow(_make_reporter(run, work)))
     except BaseException:
@@ -133,8 +133,9 @@ def _make_reporter(run: Run, work: Build) -> Callable[[], bool]:
 
 
 def end_abandoned_run(config: Config, environ: Mapping[str, str], note: Mapping[str, Any]) -> None:
-    """Cancel the run that a killed builder has left behind, according to its `note`, and wait for its end. The run
-    writes into the prefix, and has to end before the next build begins. Raise BuildError if it does not end in time."""
+    """Cancel the run of build steps that a killed builder has left behind, according to its `note`, and wait for its
+    end. The run writes into the prefix, and has to end before the next build begins. Raise BuildError if it does not
+    end in time."""
     if not note.get("run"):
         return
     try:

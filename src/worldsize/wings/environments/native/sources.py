@@ -30,14 +30,15 @@ _WHEEL = ".whl"
 
 
 def _downloader(module: str) -> ModuleType:
-    """Return a module of the wing that downloads and unpacks. Raise ConfigError if this installation lacks it."""
+    """Return the module `module` of the wing `staging`, which downloads and unpacks. Raise ConfigError if this
+    installation lacks it."""
     return load_module("wings.staging." + module, "downloading the sources of an environment")
 
 
 def fetch_sources(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str], cache: str) -> str:
-    """Return a directory with the source archives of everything that steps compile, and install the other packages that
-    these need. The directory's path depends on its content alone, so that a later build of the same sources finds the
-    wheels again. Raise BuildError."""
+    """Return a directory with the source archives of all packages that the build steps compile, and install the other
+    packages that these need. The directory's path depends on its content alone, so that a later build of the same
+    sources finds the wheels again. Raise BuildError."""
     active = steps.activated_environ(work, spec, environ)
     found: dict[str, str] = {}
     for step in spec.steps:
@@ -52,8 +53,9 @@ def fetch_sources(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str]
 
 
 def _fetch_step_archives(work: Build, step: BuildStep, active: Mapping[str, str], cache: str) -> dict[str, str]:
-    """Fetch the source archives of a step, and install the other packages that they need. Return their names and paths.
-    Raise BuildError if the index has no source archive of a package."""
+    """Fetch the source archives of the packages that a build step compiles, and install the other packages that they
+    need. Return a mapping of the archives' names to their paths. Raise BuildError if the index has no source archive of
+    a package."""
     wanted = [expand_variables(each, active) for each in step.pip]
     names = {name for name in map(steps.requirement_name, wanted) if name}
     if not names:
@@ -88,7 +90,8 @@ def _resolve_packages(
 def _install_dependencies(
     work: Build, step: BuildStep, packages: list[dict[str, Any]], names: set[str], environ: Mapping[str, str]
 ) -> None:
-    """Install the packages that the compiled packages need at run time."""
+    """Install those of `packages` that a build step's compiled packages (`names`) need, unless they are in the
+    environment already."""
     there = {normalized_name(each.name) for each in installed_distributions(work.prefix)}
     lines = [
         f"{each['name']}=={each['version']}"
@@ -101,8 +104,9 @@ def _install_dependencies(
 
 
 def fetch_downloads(work: Build, wanted: Sequence[FetchStep], cache: str, environ: Mapping[str, str]) -> None:
-    """Put each download in its place. A download with `when` is fetched only if this machine meets that condition.
-    Raise BuildError with the address of a download that cannot be fetched, or does not match its checksum."""
+    """Download the files of the environment's `fetch:` entries, and place or unpack each in its directory. An entry
+    with `when` is fetched only if this machine meets that condition. Raise BuildError with the address of a download
+    that cannot be fetched, or does not match its checksum."""
     for each in wanted:
         if each.when and not is_condition_met(each.when, environ):
             work.report_step(f"{_display_url(each.url)} is skipped: only with {each.when}")
@@ -113,7 +117,7 @@ def fetch_downloads(work: Build, wanted: Sequence[FetchStep], cache: str, enviro
 def download_to_cache(
     work: Build, url: str, sha256: str | None, cache: str, max_size: int | None = None
 ) -> tuple[str, str]:
-    """Fetch a file, which is kept in `cache`. Return its name and its path. Raise BuildError."""
+    """Download the file at `url`, which is kept in `cache`. Return its name and its path. Raise BuildError."""
     work.report_step(f"fetching {_display_url(url)}")
     try:
         local = url.removeprefix("file://")
@@ -128,13 +132,13 @@ def download_to_cache(
 
 
 def _display_url(url: str) -> str:
-    """Return an address for people to read, without parts that may be secret."""
+    """Return the address of a download for people to read, without parts that may be secret."""
     return str(_downloader("http").display_url(url))
 
 
 def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> None:
-    """Put a download in the directory that the spec names, else into the environment itself, with which it is removed.
-    A download that this user has put there before is not put there again."""
+    """Place or unpack the downloaded file `path` in the directory that the spec names, else in the environment itself,
+    with which it is removed. Do nothing if this user has stored the same download there before."""
     name, target = _downloader("fetch").file_name(wanted.url), wanted.to or os.path.join(work.prefix, "opt")
     require_shared_directory(target, make=False)
     os.makedirs(target, exist_ok=True)
@@ -157,8 +161,8 @@ def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> No
 
 
 def _is_ours(path: str) -> bool:
-    """Return whether the file exists and belongs to this user. In a directory where other users may create files,
-    another user's file may have its name."""
+    """Return whether the file `path` exists and belongs to this user. In a directory where other users may create
+    files, another user's file may have its name."""
     try:
         return is_ours(os.lstat(path))
     except OSError:
@@ -170,8 +174,8 @@ def _max_size(wanted: FetchStep) -> int | None:
 
 
 def _unpack(path: str, name: str, target: str, limit: object) -> list[str]:
-    """Unpack an archive into `target`, and return the names that were created there. Raise BuildError if a file of the
-    same name exists already."""
+    """Unpack the downloaded archive `path` into the directory `target`, and return the names that were created there.
+    Raise BuildError if a file of the same name exists already."""
     aside = os.path.join(target, f".worldsize-{os.urandom(6).hex()}")
     try:
         called = name.removesuffix(_WHEEL) + ".zip" if name.endswith(_WHEEL) else name

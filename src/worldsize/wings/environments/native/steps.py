@@ -37,8 +37,8 @@ steps, for the description."""
 
 
 def check_prerequisites(spec: EnvironmentSpec, environ: Mapping[str, str], later: Sequence[str] = ()) -> None:
-    """Raise BuildError with every prerequisite that is not met on this machine, except for the tools that are installed
-    `later`."""
+    """Raise BuildError with every prerequisite of the environment that is not met on this machine. Prerequisites for
+    the tools in `later`, which are installed later, are not checked."""
     wanted = [each for each in spec.prerequisites if machine.tool_of(each) not in later]
     found = [said for said in (machine.problem(each, environ) for each in wanted) if said]
     if found:
@@ -49,8 +49,8 @@ def check_prerequisites(spec: EnvironmentSpec, environ: Mapping[str, str], later
 def run_steps(
     work: Build, spec: EnvironmentSpec, environ: Mapping[str, str], cache: str, sources: str | None = None
 ) -> list[dict[str, Any]]:
-    """Execute the steps in their order, after conda and pip. Return a record of the steps, as JSON values. Raise
-    BuildError.
+    """Execute the build steps of an environment in their order, after conda and pip. Return a record of each step, as
+    JSON values. Raise BuildError.
 
     With `sources`, a directory of archives, nothing is downloaded: the packages that they need are installed already.
     """
@@ -68,7 +68,8 @@ def run_steps(
 
 
 def activated_environ(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that a job in the prefix has, and $PREFIX, which steps may use."""
+    """Return the environment variables of a job in the environment that is being built, and also $PREFIX, which build
+    steps may use."""
     found = activation(spec, inspect_prefix(work.prefix), environ)
     lines = [*map(module_line, spec.modules), *found.lines()]
     return {**environ_after(work, lines, environ, "activating"), "PREFIX": work.prefix}
@@ -106,8 +107,9 @@ def _compile(
     cache: str,
     sources: str | None,
 ) -> dict[str, Any]:
-    """Install a step's requirements from their sources. A later build with the same tools, requirements and variables
-    finds the compiled wheels again. Installed packages are not changed."""
+    """Compile and install the requirements of a build step from their sources. Return a record of the tools, and of
+    what was compiled and installed. A later build with the same tools, requirements and variables finds the compiled
+    wheels again. Installed packages are not changed."""
     python = python_version(work.prefix) or sys.version_info[:2]
     tools = {**machine.tool_versions(environ), "python": "{}.{}".format(*python)}
     wanted = [_cache_source_directory(expand_variables(each, environ), cache) for each in step.pip]
@@ -140,16 +142,16 @@ def _compile(
 def wheel_key(
     tools: Mapping[str, str], wanted: Sequence[str], options: Sequence[str], variables: Mapping[str, str]
 ) -> str:
-    """Return the name of a directory of wheels: a digest of the tools' versions (compiler, MPI, CUDA, NCCL) and of the
-    request."""
+    """Return the name of the cache directory for compiled wheels: a digest of the tools' versions (compiler, MPI, CUDA,
+    NCCL), the requirements, the options and the variables."""
     value = [sorted(tools.items()), sorted(wanted), list(options), sorted(variables.items())]
     return digest_of(json.dumps(value).encode("utf-8", "surrogateescape"))[:20]
 
 
 def with_new_names(variables: Mapping[str, str], wanted: Sequence[str]) -> tuple[dict[str, str], str | None]:
-    """Replace Horovod's old variable for one operation with that for all operations, since newer versions refuse both
-    together. Do nothing if the requirements name an old version of Horovod. Return the variables, and a text that
-    describes the change; None for no change."""
+    """Return a build step's variables with Horovod's old variable for one operation replaced by that for all
+    operations, since newer versions refuse both together. They are unchanged if the requirements name an old version of
+    Horovod. Also return a text that describes the change; None for no change."""
     found = dict(variables)
     if _OLD not in found or any(_is_old(each) for each in wanted):
         return found, None
@@ -166,9 +168,9 @@ def _is_old(requirement: str) -> bool:
 
 
 def _cache_source_directory(requirement: str, cache: str) -> str:
-    """Copy a directory of sources to a path in `cache` that its content determines, so that a later build finds its
-    wheels again. Return that path; any other requirement unchanged. Raise BuildError if the directory changes while it
-    is copied."""
+    """Copy the directory of sources that `requirement` names to a path in `cache` that its content determines, so that
+    a later build finds its wheels again. Return that path; return any other requirement unchanged. Raise BuildError if
+    the directory changes while it is copied."""
     if not os.path.isdir(requirement):
         return requirement
     digest = _content_digest(requirement)
@@ -200,8 +202,8 @@ def _content_digest(root: str) -> str:
 
 
 def requirement_name(requirement: str) -> str | None:
-    """Return the name of the package that uv must build from source; None for a path, a URL or an option, for which uv
-    needs no name."""
+    """Return the name of the package of a requirement that uv must build from source. None for a path, a URL or an
+    option, for which uv needs no name."""
     if requirement.startswith(("/", "-")) or "://" in requirement.split(" @ ")[0]:
         return None
     found = _REQUIREMENT.match(requirement)
@@ -209,12 +211,13 @@ def requirement_name(requirement: str) -> str | None:
 
 
 def index_lines(work: Build) -> list[str]:
-    """Return the options that name the sources of packages for the pip part."""
+    """Return the lines of the environment's pip requirements that name the sources of packages, such as `--index-url`.
+    Empty if there are no pip requirements."""
     path = input_path(work, "requirements.txt")
     return index_options(["-r " + path]) if os.path.exists(path) else []
 
 
 def _masked_line(work: Build, line: str) -> str:
-    """Return the beginning of a line without secrets. The line is cut last, since a part of a secret might not be
-    recognised."""
+    """Return the beginning of a line of a build step's output, with secrets masked. The line is cut last, since a part
+    of a secret might not be recognised."""
     return work.mask(line.strip())[:_SHOWN]

@@ -77,8 +77,8 @@ def has_login(line: str) -> bool:
 
 
 def _is_git_address(address: re.Match[str]) -> bool:
-    """Return whether an address is that of a git repository. uv also accepts an address without git+ as one if the last
-    part of its path ends in .git."""
+    """Return whether a matched address in a requirement is that of a git repository. uv also accepts an address without
+    git+ as one if the last part of its path ends in .git."""
     if address[1][:4].lower() == "git+":
         return True
     path = address[5].lower().replace("\\", "/").replace("%2e", ".")
@@ -86,8 +86,9 @@ def _is_git_address(address: re.Match[str]) -> bool:
 
 
 def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
-    """Raise BuildError if a file that describes a project contains the address of a git repository with a password,
-    unless one of the lines `but` contains it: a program that builds the project puts the address into command lines."""
+    """Raise BuildError if the file `path`, which describes a Python project, contains the address of a git repository
+    with a password that is in none of the lines `but`: a program that builds the project puts the address into command
+    lines."""
     text = text_of(path)
     if path.endswith(".toml"):
         text += "\n" + "\n".join(toml_text_lines(path))
@@ -101,8 +102,8 @@ def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
 
 
 def refuse_passwords_of_trees(directories: Iterable[str], but: Iterable[str] = ()) -> None:
-    """Raise BuildError, as `refuse_passwords` does, for the files that describe these source trees and the trees that
-    they take packages from."""
+    """Raise BuildError, as `refuse_passwords` does, for the files that describe the Python source trees in
+    `directories` and the trees that they take packages from."""
     known = list(but)
     for directory in reachable_trees(directories):
         for path in description_files(directory):
@@ -119,9 +120,10 @@ class GitLogins:
         self._found: dict[Login, None] = {}
 
     def strip_file(self, path: str, directory: str, depth: int = 0) -> str:
-        """Return the path of the requirements file, or of a private copy in `directory`. A copy is made if the file, or
-        one that it includes, contains credentials, or a relative path of a package, which uv would resolve from its
-        working directory. Raise NotFound or UsageError; OSError if the copy cannot be written."""
+        """Return the path of a requirements file without git credentials: `path` itself, or a private copy in
+        `directory`. A copy is made if the file, or one that it includes, contains credentials, or a relative path of a
+        package, which uv would resolve from its working directory. Raise NotFound or UsageError; OSError if the copy
+        cannot be written."""
         lines = []
         copied = False
         for said in lines_of(path):
@@ -138,8 +140,8 @@ class GitLogins:
         return copy
 
     def strip_line(self, line: str) -> str:
-        """Return a requirement without its login, which is kept for `variables`. Raise UsageError for a login that
-        variables cannot pass to git."""
+        """Return a line of a requirements file without the user and password of its git address, which are kept for
+        `variables`. Raise UsageError for a login that variables cannot pass to git."""
         if "://" not in line and "${" not in line:
             return line
         full = self._with_variables(line)
@@ -152,9 +154,9 @@ class GitLogins:
         return _LOGIN.sub(self._take_login, full) if has_login(full) else line
 
     def variables(self) -> dict[str, str]:
-        """Return the variables for a program that receives the stripped lines. The user's own settings of git stay in
-        force. For a repository with credentials of its own only these are used; for others of its host they are the
-        last resort."""
+        """Return the environment variables that pass the stripped git credentials to a program that receives the
+        stripped requirements. The user's own settings of git stay in force. For a repository with credentials of its
+        own only these are used; for others of its host they are the last resort."""
         if not self._found:
             return {}
         said: list[tuple[str, str]] = []
@@ -184,8 +186,9 @@ class GitLogins:
         return {**found, "GIT_CONFIG_COUNT": str(first + len(said))}
 
     def _to_absolute(self, line: str, base: str) -> str:
-        """Return a line with absolute paths, so that it has the same meaning in any directory. Raise UsageError for a
-        line that includes a file in a way that pip follows, and this module does not."""
+        """Return a line of a requirements file in `base` with absolute paths, so that it has the same meaning in any
+        directory. Raise UsageError for a line that includes a file in a way that pip follows, and this module does not.
+        """
         include = parse_include(line)
         if _INCLUDES.search(line) and (include is None or _UNREADABLE.search(include[1])):
             hint = "use one option per line, and a plain path: -r FILE"

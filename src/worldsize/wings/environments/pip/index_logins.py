@@ -41,16 +41,16 @@ class IndexLogins:
         self._servers: dict[str, set[str]] = {}
 
     def strip_line(self, line: str) -> str:
-        """Return a line of a requirements file without its login, which is kept for `environ`. Raise UsageError for two
-        logins at one host, which netrc cannot hold."""
+        """Return a line of a requirements file without the user and password in its index address, which are kept for
+        `environ`. Raise UsageError for two logins at one host, which netrc cannot hold."""
         self._note_servers(line)
         return _LOGIN.sub(self._take_login, line) if line.lstrip().startswith("-") else line
 
     def environ(self, environ: Mapping[str, str], directory: str, configured: str) -> dict[str, str]:
-        """Return the environment of pip, after all lines are stripped. It has no logins in its variables, and names a
-        netrc file in `directory`, which ends with the contents of the user's own netrc. `configured` is the output of
-        `pip config list` for its files. Raise OSError; UsageError for a login that pip would show, or send to another
-        server."""
+        """Return the environment of pip, after all lines are stripped. It has no logins in its variables. If there are
+        logins, it names a netrc file in `directory`, which holds them and ends with the contents of the user's own
+        netrc. `configured` is the output of `pip config list` for its files. Raise OSError; UsageError for a login that
+        pip would show, or send to another server."""
         settings = {name: _setting_of(name) for name, text in environ.items() if text}
         of_variables = {_VARIABLES[each]: environ[name] for name, each in settings.items() if each in _VARIABLES}
         of_files = _parse_settings(configured)
@@ -79,8 +79,8 @@ class IndexLogins:
             self._servers.setdefault(_host(f"{scheme}://{server}"), set()).add(f"{scheme} {server}")
 
     def _refuse_shared_hosts(self) -> None:
-        """Raise UsageError for a login at a host with two servers. netrc distinguishes hosts but not ports, so that the
-        other server would receive a login that is not meant for it."""
+        """Raise UsageError if pip would use a login at a host with two servers. netrc distinguishes hosts but not
+        ports, so that the other server would receive a login that is not meant for it."""
         for host in self._found:
             if len(self._servers.get(host, ())) > 1:
                 what = f"two servers at one host, {host}, and one of them with a login: pip would send it to both"
@@ -98,8 +98,9 @@ class IndexLogins:
 
 
 def _parse_settings(text: str) -> dict[str, str]:
-    """Return the settings in pip's files that name the sources of packages, by pip's variables. Settings for `wheel`
-    have precedence. Lines that are not settings in pip's output format are ignored."""
+    """Return the settings that name the sources of packages in `text`, the output of `pip config list`, as a mapping of
+    pip's variables to values. Settings for `wheel` have precedence. Lines that are not settings in pip's output format
+    are ignored."""
     found: dict[str, str] = {}
     for section in ("global", "wheel"):
         for line in map(_SETTING.fullmatch, text.splitlines()):
@@ -110,14 +111,16 @@ def _parse_settings(text: str) -> dict[str, str]:
 
 
 def _setting_of(variable: str) -> str:
-    """Return the setting that a variable is for; "" for none. pip accepts PIP_Index-Url for PIP_INDEX_URL."""
+    """Return the setting of pip that an environment variable is for, such as "index-url" for PIP_INDEX_URL. "" for
+    none. pip accepts PIP_Index-Url for PIP_INDEX_URL."""
     return variable[4:].lower().replace("_", "-") if variable.startswith("PIP_") else ""
 
 
 def _proxy_variables(of_files: str, own: str) -> dict[str, str]:
-    """Return the variables that configure pip's proxy. pip passes its proxy to the other pip as an argument, unless the
-    proxy comes from the variables that all programs use. Raise UsageError for a proxy with a password in pip's
-    configuration, which no variable replaces."""
+    """Return the environment variables that configure pip's proxy, given the proxy in pip's files (`of_files`) and that
+    in its variable (`own`). pip passes its proxy to the other pip as an argument, unless the proxy comes from the
+    variables that all programs use. Raise UsageError for a proxy with a password in pip's configuration, which no
+    variable replaces."""
     if "@" in of_files and not own:
         hint = "remove it there, and export HTTPS_PROXY=…"
         what = "the proxy in pip's configuration has a password, which every user could read"

@@ -37,9 +37,9 @@ examined yet, replaced by one."""
 
 
 def requirements_of(spec: EnvironmentSpec, work: Build, uv: Uv) -> list[str]:
-    """Return the lines of a requirements file for everything that the spec wants of pip. The requirements of a project
-    come from its uv.lock, or else from its pyproject.toml. The project itself is not installed, since a run's code is
-    its snapshot."""
+    """Return the lines of a requirements file for everything that the environment's `spec` wants of pip. The
+    requirements of a project come from its uv.lock, or else from its pyproject.toml. The project itself is not
+    installed, since a run's code is its snapshot."""
     lines = list(spec.pip)
     if spec.file and is_project(spec.file):
         directory = os.path.dirname(spec.file)
@@ -57,7 +57,8 @@ def _export_requirements(uv: Uv, directory: str) -> list[str]:
 
 
 def install_lines(work: Build, uv: Uv, lines: Sequence[str], before: Sequence[InstalledDistribution]) -> None:
-    """Install the lines, without changes to the distributions `before`. Raise BuildError if that is not possible."""
+    """Install the requirements `lines` by uv into the environment that is being built, without changes to the
+    distributions `before`. Raise BuildError if that is not possible."""
     rest, options = _separate_projects(work, lines)
     if before:
         options += ["--constraints", write_input(work, "constraints.txt", pins(before))]
@@ -65,7 +66,8 @@ def install_lines(work: Build, uv: Uv, lines: Sequence[str], before: Sequence[In
 
 
 def _separate_projects(work: Build, lines: Sequence[str]) -> tuple[str, list[str]]:
-    """Write a requirements file of the lines. Return it, and options of uv for the lines that include a project."""
+    """Write the requirements `lines` that include no project to a requirements file. Return its path, and uv's options
+    for the lines that include a project."""
     projects = [line for line in lines if _is_included_project(line)]
     rest = write_input(work, "requirements.txt", (line for line in lines if line not in projects))
     options = [word for line in projects for word in line.split(" ", 1)]
@@ -73,16 +75,16 @@ def _separate_projects(work: Build, lines: Sequence[str]) -> tuple[str, list[str
 
 
 def _write_overrides(work: Build, projects: Iterable[str]) -> list[str]:
-    """Write the projects' requirements whose git addresses hold a user or password to a file of overrides. The
-    credentials are stripped from that file later. Return uv's options for it, so that uv uses the addresses without
-    credentials."""
+    """Write those requirements of `projects` whose git addresses hold a user or password to a file of overrides, and
+    return uv's options for that file. The credentials are stripped from the file later, so that uv uses the addresses
+    without them. Empty if there are none."""
     lines = [line for path in projects for line in git_requirements(path) if has_login(line)]
     return ["--overrides", write_input(work, "overrides.txt", lines)] if lines else []
 
 
 def _refresh_options(lines: Iterable[str], uv: Uv) -> list[str]:
-    """Return uv's options to rebuild source trees. Otherwise uv uses what it built of them before, even if they have
-    changed. Empty in offline mode, in which uv refuses such options."""
+    """Return uv's options that force it to rebuild the source trees in the requirements `lines`. Otherwise uv uses what
+    it built of them before, even if they have changed. Empty in offline mode, in which uv refuses such options."""
     if uv.offline:
         return []
     names = [project_name(directory) for directory in local_directories(lines)]
@@ -91,8 +93,8 @@ def _refresh_options(lines: Iterable[str], uv: Uv) -> list[str]:
 
 
 def _is_included_project(line: str) -> bool:
-    """Return whether the line includes a project. uv accepts a pyproject.toml as a project on its command line, but not
-    in a requirements file."""
+    """Return whether a line of a requirements file includes a project (pyproject.toml). uv accepts a project on its
+    command line, but not in a requirements file."""
     include = parse_include(line)
     return include is not None and is_project(include[1])
 
@@ -100,8 +102,8 @@ def _is_included_project(line: str) -> bool:
 def install_layer(
     work: Build, uv: Uv, lines: Sequence[str], base_python: str, base: Sequence[InstalledDistribution]
 ) -> None:
-    """Install the packages that an existing environment lacks into a virtual environment on top of it. Raise BuildError
-    if the lines want another version of a package that it has."""
+    """Install the packages of the requirements `lines` that the existing environment of `base_python` lacks into a
+    virtual environment on top of it. Raise BuildError if the lines want another version of a package in `base`."""
     constraints = write_input(work, "constraints.txt", pins(base))
     wanted, options = _separate_projects(work, lines)
     words = ["pip", "install", "--python", base_python, "--dry-run", "--constraints", constraints]
@@ -121,7 +123,8 @@ def pins(found: Iterable[InstalledDistribution]) -> list[str]:
 
 
 def write_input(work: Build, name: str, lines: Iterable[str]) -> str:
-    """Write a private file for uv into the prefix; it stays until `remove_inputs`. Return its path."""
+    """Write `lines` to a private input file `name` for uv in the prefix that is being built, and return its path. The
+    file stays until `remove_inputs`."""
     path = input_path(work, name)
     make_directories(os.path.dirname(path))
     write_lines(path, lines)
@@ -144,8 +147,8 @@ def remove_inputs(work: Build) -> None:
 
 
 def added_distributions(prefix: str, before: Sequence[InstalledDistribution]) -> list[InstalledDistribution]:
-    """Return the distributions that pip installed: those that were not in `before`, or were there in another
-    version."""
+    """Return the Python distributions in the environment `prefix` that pip has added: those that were not in `before`,
+    or were there in another version."""
     known = {(each.path, each.version) for each in before}
     return [each for each in installed_distributions(prefix) if (each.path, each.version) not in known]
 
@@ -153,9 +156,9 @@ def added_distributions(prefix: str, before: Sequence[InstalledDistribution]) ->
 def make_lock_rows(
     work: Build, uv: Uv, found: Sequence[InstalledDistribution], options: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return the rows of a lock: name, version, the digest of the installed files, the origin, and the hashes of the
-    files that the index has for it. There are no hashes if the index does not answer, or for packages that came from
-    elsewhere."""
+    """Return the lock's rows for the pip distributions `found`: name, version, the digest of the installed files, the
+    origin, and the hashes of the files that the index has for it. There are no hashes if the index does not answer, or
+    for packages that came from elsewhere."""
     wanted = [each for each in found if each.url is None]
     hashes: Mapping[str, list[str]] = {}
     if wanted:
@@ -179,8 +182,8 @@ def make_lock_rows(
 
 
 def _parse_hashes(text: str) -> dict[str, list[str]]:
-    """Return the hashes in a pylock.toml, by package: those of every file that the index has for the package in its
-    version."""
+    """Return the hashes in the text of a pylock.toml, as lists by package name: those of every file that the index has
+    for the package in its version."""
     found = {}
     for package in locked_packages(text):
         files = [*package.get("wheels", ()), *([package["sdist"]] if "sdist" in package else ())]
@@ -190,8 +193,8 @@ def _parse_hashes(text: str) -> dict[str, list[str]]:
 
 
 def install_locked(work: Build, uv: Uv, lock: Mapping[str, Any]) -> None:
-    """Install exactly the packages of a lock. Packages with hashes are installed only if the hashes match. Raise
-    BuildError."""
+    """Install exactly the pip packages of `lock` into the environment that is being built, except those that build
+    steps compile. Packages with hashes are installed only if the hashes match. Raise BuildError."""
     rows = [row for row in lock["pip"] if not row.get("built")]
     if not rows:
         return
@@ -206,8 +209,8 @@ def _pin(row: Mapping[str, Any]) -> str:
 
 
 def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDistribution]) -> list[dict[str, Any]]:
-    """Return the lock's rows, with the digests of what is installed now. Raise BuildError if packages or sources
-    differ."""
+    """Return the lock's rows of pip packages, with the digests of the installed distributions `found`. Raise BuildError
+    if their names, versions or sources differ from the lock."""
     rows = {normalized_name(row["name"]): row for row in lock["pip"] if not row.get("built")}
     here = {normalized_name(each.name): each for each in found}
     wrong = [name for name in {*rows, *here} if name not in rows or name not in here]
@@ -224,5 +227,6 @@ def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDis
 
 
 def index_options(lines: Iterable[str]) -> list[str]:
-    """Return the lines that name the sources of packages, including those of included files."""
+    """Return those lines of a requirements list, and of the files that it includes, that name the sources of packages,
+    such as `--index-url`. Duplicates are removed."""
     return list(dict.fromkeys(filter(_OPTION.match, list_lines(lines, ("-r",)))))

@@ -33,9 +33,9 @@ _MARKS = (
 
 
 def list_lines(lines: Iterable[str], kinds: Collection[str] = ("-r", "-c"), depth: int = 0) -> Iterator[str]:
-    """Yield each line without its comment. After a line that includes another list, by one of these `kinds` of options,
-    yield the lines of that list, with absolute paths. Raise NotFound or UsageError as `require_list` and `lines_of` do.
-    """
+    """Yield each line of a requirements list without its comment. After a line that includes another list, by one of
+    the options `kinds` (-r, -c), yield the lines of that list, with absolute paths. Raise NotFound or UsageError as
+    `require_list` and `lines_of` do."""
     for text in filter(None, map(without_comment, lines)):
         yield text
         include = parse_include(text)
@@ -47,8 +47,8 @@ def list_lines(lines: Iterable[str], kinds: Collection[str] = ("-r", "-c"), dept
 
 
 def require_list(path: str, depth: int) -> None:
-    """Raise UsageError if the path of a list is a remote address, or if too many lists include each other, as they do
-    in a loop."""
+    """Raise UsageError if the requirements file `path` is a remote address, or if `depth`, the number of files that
+    include each other so far, is too large, as in a loop."""
     if is_remote(path):
         hint = "download it: its content decides what is built"
         raise UsageError(f"requirements are not read from an address: {mask_text(path)}", None, hint)
@@ -57,7 +57,8 @@ def require_list(path: str, depth: int) -> None:
 
 
 def parse_include(line: str) -> tuple[str, str] | None:
-    """Return "-r" or "-c" and the file for a line that includes another file; None for other lines."""
+    """Return the option ("-r" or "-c") and the file of a requirements line that includes another file. None for any
+    other line."""
     found = _INCLUDE.fullmatch(line)
     return ("-c" if found[1] in ("-c", "--constraint") else "-r", found[2]) if found else None
 
@@ -83,7 +84,7 @@ def lines_of(path: str) -> list[str]:
 
 
 def without_comment(line: str) -> str:
-    """Return a line without its comment."""
+    """Return a line of a requirements file without its comment and surrounding spaces."""
     return _COMMENT.sub("", line).strip()
 
 
@@ -114,5 +115,6 @@ def _decode(data: bytes, path: str) -> str:
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:
-    """Write a list to a private file. Raise OSError."""
+    """Write `lines`, the lines of a requirements file, to the file `path` that only its owner can read. Raise
+    OSError."""
     write_text(path, "".join(line + "\n" for line in lines), private=True)

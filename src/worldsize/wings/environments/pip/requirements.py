@@ -32,8 +32,9 @@ _OTHER_LISTS = (".toml", ".lock", ".yml", ".yaml", ".json", ".cfg")
 
 
 def local_path(line: str) -> str | None:
-    """Return the path of a requirement that is a file or a directory on this machine; None for others. Raise UsageError
-    for a path that cannot be distinguished from an address, or that pip and uv interpret differently."""
+    """Return the path in a requirements line that names a file or a directory on this machine. None for any other line.
+    Raise UsageError for a path that cannot be distinguished from an address, or that pip and uv interpret differently.
+    """
     known = {name: value for name, value in os.environ.items() if name != "PROJECT_ROOT"}  # uv sets its own value
     parts = split_requirement(with_variables(line, known))
     path, shown = parts.path, mask_text(line.strip())
@@ -54,8 +55,9 @@ def local_path(line: str) -> str | None:
 
 
 def referenced_variables(lines: Iterable[str]) -> set[str]:
-    """Return the names of the variables, `${NAME}`, that lines, the files that they include, and projects refer to. A
-    line may be the name of a file. Files that cannot be read are skipped, since their installation reports that."""
+    """Return the names of the environment variables, `${NAME}`, that requirements lines, the files that they include,
+    and projects refer to. A line may be the name of a file. Files that cannot be read are skipped, since their
+    installation reports that."""
     found: set[str] = set()
     for line in lines:
         included = "-r " + line if line.endswith(_PLAIN_LISTS) and not line.startswith("-") else line
@@ -71,13 +73,14 @@ def referenced_variables(lines: Iterable[str]) -> set[str]:
 
 
 def with_variables(text: str, environ: Mapping[str, str]) -> str:
-    """Replace `${NAME}` with its value, as pip and uv do. Names without a value stay."""
+    """Return `text` with each `${NAME}` replaced by the value of that variable in `environ`, as pip and uv do. Names
+    without a value stay."""
     return _VARIABLE.sub(lambda found: environ.get(found[1]) or found[0], text)
 
 
 def local_directories(lines: Iterable[str]) -> list[str]:
-    """Return the source trees that the lines name, including projects, and those of projects and files that they
-    include. Raise UsageError or OSError."""
+    """Return the directories of source trees that requirements lines name, including projects, and those of projects
+    and files that the lines include. Raise UsageError or OSError."""
     found: list[str] = []
     for line in list_lines(lines):
         include, path = parse_include(line), local_path(line)
@@ -90,8 +93,8 @@ def local_directories(lines: Iterable[str]) -> list[str]:
 
 
 def local_sources(directory: str) -> list[str]:
-    """Return the files and directories, other than itself, that a project takes packages from, according to its
-    uv.lock, or else to its pyproject.toml. Raise OSError."""
+    """Return the paths of files and directories that the project in `directory` takes packages from, other than the
+    project itself, according to its uv.lock, or else to its pyproject.toml. Raise OSError."""
     lock = os.path.join(directory, "uv.lock")
     if os.path.exists(lock):
         named = _SOURCE.findall(read_file(lock).decode("utf-8", "replace"))
@@ -101,8 +104,8 @@ def local_sources(directory: str) -> list[str]:
 
 
 def _source_paths(path: str) -> list[str]:
-    """Return the paths of [tool.uv.sources]. If it names a member of the workspace, include the paths of all
-    members."""
+    """Return the paths in the table [tool.uv.sources] of the pyproject.toml `path`. If the table names a member of the
+    workspace, include the paths of all members."""
     said = _table(_read_toml(path), "tool", "uv", "sources").values()
     rows = [row for each in said for row in (each if isinstance(each, list) else [each]) if isinstance(row, dict)]
     members = workspace_directories(os.path.dirname(path)) if any(row.get("workspace") is True for row in rows) else []
@@ -110,9 +113,9 @@ def _source_paths(path: str) -> list[str]:
 
 
 def reachable_trees(directories: Iterable[str], workspaces: bool = True) -> list[str]:
-    """Return these source trees, and all trees that they take packages from: by [tool.uv.sources], by a file:// address
-    in a file that describes them, or as members of a uv workspace. Without `workspaces`, workspaces in directories
-    above them are ignored."""
+    """Return the source trees `directories`, and all trees that they take packages from: by [tool.uv.sources], by a
+    file:// address in a file that describes them, or as members of a uv workspace. If `workspaces` is false, workspaces
+    in directories above them are ignored."""
     found: dict[str, None] = {}
     left = [os.path.abspath(each) for each in directories][::-1]
     while left:
@@ -133,9 +136,9 @@ def reachable_trees(directories: Iterable[str], workspaces: bool = True) -> list
 
 
 def workspace_directories(directory: str) -> list[str]:
-    """Return the uv workspace that a source tree may belong to: its root, whose sources apply to all members, and the
-    members. It is the nearest workspace in the directories above. uv decides whether the tree is a member. Empty if
-    there is none, or if another user owns it."""
+    """Return the uv workspace that the source tree `directory` may belong to, the nearest one in the directories above:
+    its root, whose sources apply to all members, and the members. uv decides whether the tree is a member. Empty if
+    there is no workspace, or if another user owns it."""
     for at in directories_from(os.path.abspath(directory)):
         said = uv_table(at).get("workspace")
         if isinstance(said, dict):
@@ -147,15 +150,15 @@ def workspace_directories(directory: str) -> list[str]:
 
 
 def directories_from(path: str) -> Iterator[str]:
-    """Yield a directory, by its absolute path, and those above it, the nearest first."""
+    """Yield the directory `path`, which is absolute, and all directories above it, the nearest first."""
     yield path
     if path != os.path.dirname(path):
         yield from directories_from(os.path.dirname(path))
 
 
 def description_files(directory: str) -> list[str]:
-    """Return the files of a source tree that describe its requirements: its pyproject.toml, those of setuptools, and
-    the lists that these name."""
+    """Return the paths of the files in the source tree `directory` that describe its requirements: its pyproject.toml,
+    setup.cfg and setup.py, and the requirements lists that these name. Missing files are left out."""
     tool = _table(_read_toml(os.path.join(directory, "pyproject.toml")), "tool")
     dynamic = _table(tool, "setuptools", "dynamic")
     rows = [_table(dynamic, "dependencies"), *_table(dynamic, "optional-dependencies").values()]
@@ -171,7 +174,8 @@ def description_files(directory: str) -> list[str]:
 
 
 def _lists_of_setup_cfg(text: str) -> list[str]:
-    """Return the files that requirements in a setup.cfg name: `install_requires = file: a.txt, b`."""
+    """Return the names of the requirements files in the text of a setup.cfg: a.txt and b for `install_requires = file:
+    a.txt, b`."""
     found = []
     for section in re.split(r"^\[", text, flags=re.MULTILINE):
         if section.startswith("options"):
@@ -181,7 +185,8 @@ def _lists_of_setup_cfg(text: str) -> list[str]:
 
 
 def text_of(path: str) -> str:
-    """Return the text of a file; empty if it cannot be read, since the installation of the tree reports that."""
+    """Return the text of the file `path`. "" if it cannot be read, since the installation of the source tree reports
+    that."""
     try:
         return read_file(path).decode("utf-8", "replace")
     except OSError:
@@ -193,8 +198,8 @@ def _texts(value: Any) -> list[str]:
 
 
 def git_requirements(path: str) -> list[str]:
-    """Return the requirements of a pyproject.toml that come from git repositories, as lines of a requirements file.
-    They are those with an address, and those for which [tool.uv.sources] names only git repositories."""
+    """Return the requirements of the pyproject.toml `path` that come from git repositories, as lines of a requirements
+    file. They are those with an address, and those for which [tool.uv.sources] names only git repositories."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     found = _read_toml(path)
@@ -230,18 +235,19 @@ def _git_requirement(asked: Requirement, source: dict[str, Any]) -> str:
 
 
 def uv_table(directory: str) -> dict[str, Any]:
-    """Return the table [tool.uv] of a project."""
+    """Return the table [tool.uv] of the pyproject.toml in `directory`. Empty if there is none."""
     return _table(_read_toml(os.path.join(directory, "pyproject.toml")), "tool", "uv")
 
 
 def project_name(directory: str) -> str | None:
-    """Return the name of a project according to its pyproject.toml; None if that contains none."""
+    """Return the name of the project in `directory`, according to its pyproject.toml. None if that contains none."""
     name = _table(_read_toml(os.path.join(directory, "pyproject.toml")), "project").get("name")
     return name if isinstance(name, str) else None
 
 
 def _table(found: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return the nested table with these names; an empty one if it is missing, or if the value is not a table."""
+    """Return the nested table of a parsed TOML file that the keys `names` lead to, one after the other. Empty if it is
+    missing, or if the value is not a table."""
     for name in names:
         inner = found.get(name)
         found = inner if isinstance(inner, dict) else {}
@@ -249,7 +255,7 @@ def _table(found: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def toml_text_lines(path: str) -> list[str]:
-    """Return each text of a TOML file as a line `key = "text"`, in one form for all spellings."""
+    """Return each string value of the TOML file `path` as a line `key = "text"`, in one form for all spellings."""
 
     def texts(value: Any, key: str) -> list[str]:
         if isinstance(value, dict):
@@ -262,7 +268,8 @@ def toml_text_lines(path: str) -> list[str]:
 
 
 def _read_toml(path: str) -> dict[str, Any]:
-    """Return the tables of a TOML file; empty if the file is missing or is not TOML, which uv reports."""
+    """Return the contents of the TOML file `path` as nested mappings. Empty if the file is missing or is not TOML,
+    which uv reports."""
     try:
         return parse_toml(read_file(path).decode("utf-8"))
     except (OSError, ValueError):
@@ -270,7 +277,7 @@ def _read_toml(path: str) -> dict[str, Any]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML. Raise ValueError."""
+    """Return the contents of a text in TOML format as nested mappings. Raise ValueError if it is not TOML."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -280,6 +287,6 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def locked_packages(text: str) -> list[dict[str, Any]]:
-    """Return the packages of a pylock.toml (PEP 751)."""
+    """Return the package tables in the text of a pylock.toml (PEP 751)."""
     found: list[dict[str, Any]] = parse_toml(text).get("packages", [])
     return found

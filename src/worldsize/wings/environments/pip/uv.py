@@ -129,8 +129,8 @@ class Uv:
         return said
 
     def _without_git_logins(self, words: Sequence[str], files: Sequence[str], directory: str) -> list[str]:
-        """Return the words without git's logins. Logins are removed from `files`, from requirements that are words, and
-        from lists that options of a build step name."""
+        """Return the words of a uv command without git's logins. Logins are removed from copies of `files`, from
+        requirements that are words, and from requirements lists that options of a build step name."""
         given: list[str] = []
         for before, word in pairwise(("", *words)):
             option, sign, value = word.partition("=")
@@ -142,8 +142,8 @@ class Uv:
         return given
 
     def _strip_list(self, path: str, directory: str) -> str:
-        """Return the path of a list of requirements without git's logins. Raise BuildError for a login in a file of
-        another format."""
+        """Return the path of the requirements file `path`, or of a copy of it without git's logins. Raise BuildError
+        for a login in a file of another format."""
         if is_remote(path):
             return path
         path = os.path.join(directory, path)
@@ -153,14 +153,15 @@ class Uv:
         return path
 
     def export(self, what: str, directory: str, *words: str) -> str:
-        """Return the output of `uv export` for the project in a directory. Raise BuildError, UsageError or OSError."""
+        """Return the output of `uv export` for the project in `directory`: its locked requirements. Raise BuildError,
+        UsageError or OSError."""
         if is_search_exposed(directory, is_workspace, self._environ) and not local_sources(directory):
             directory = write_isolated_copy(directory, os.path.join(self._work.inputs, "apart"))
         return self(what, "export", *words, "--project", directory, cwd=directory)
 
     def read_messages(self, what: str, *words: str) -> str:
-        """Execute uv, and return its messages: its unchanged standard error, which may include secrets. They are masked
-        only in the log. Raise BuildError."""
+        """Execute uv with `words`, and return its messages: its unchanged standard error, which may include secrets.
+        They are masked only in the log. Raise BuildError."""
         lines: list[str] = []
 
         def keep_line(line: str) -> None:
@@ -186,8 +187,8 @@ class Uv:
 
 
 def _source_trees(paths: Sequence[str]) -> list[str]:
-    """Return the source trees of requirements files, projects and directories. Missing paths are skipped, since uv
-    reports them. Raise UsageError or OSError."""
+    """Return the source trees that uv would read for `paths`, which are requirements files, projects and directories.
+    Missing paths are skipped, since uv reports them. Raise UsageError or OSError."""
     found: list[str] = []
     for path in paths:
         with suppress(NotFound):
@@ -196,15 +197,16 @@ def _source_trees(paths: Sequence[str]) -> list[str]:
 
 
 def _override_lines(words: Sequence[str]) -> list[str]:
-    """Return the lines of the override files that the words name. They are requirements that replace those of
-    projects."""
+    """Return the lines of the files that follow `--overrides` in the words of a uv command. They are requirements that
+    replace those of projects."""
     named = [word for before, word in pairwise(words) if before == "--overrides"]
     return [line for path in named if os.path.isfile(path) for line in lines_of(path)]
 
 
 def make_venv(uv: Uv, prefix: str, python: str, asked: bool = True) -> None:
-    """Make a virtual environment in the directory `prefix`, from an interpreter or a version. Raise BuildError, also if
-    the user has not `asked` for that Python and the project wants another one, for which uv only prints a warning."""
+    """Make a virtual environment in the directory `prefix` by uv, from the interpreter or version `python`. Raise
+    BuildError, also if the user has not `asked` for that Python and the project wants another one, for which uv only
+    prints a warning."""
     said = uv.read_messages("creating a virtual environment", "venv", "--allow-existing", "--python", python, prefix)
     unfit = _UNFIT.search(said)
     if unfit and not asked:
@@ -213,8 +215,8 @@ def make_venv(uv: Uv, prefix: str, python: str, asked: bool = True) -> None:
 
 
 def make_layer(uv: Uv, prefix: str, upon: ExistingEnvironment) -> None:
-    """Make a virtual environment on top of another one, whose packages it sees. Its own packages have precedence. Raise
-    BuildError.
+    """Make a virtual environment in `prefix` on top of the existing environment `upon`, whose packages it sees. Its own
+    packages have precedence. Raise BuildError.
 
     A line in a .pth file does this, since --system-site-packages leads past a virtual environment to its base.
     """
@@ -235,7 +237,7 @@ def install(
     what: str = "pip",
     on_line: LineCallback | None = None,
 ) -> None:
-    """Install a requirements file into a prefix, with bytecode. Otherwise each of many ranks would write the bytecode.
-    Raise BuildError."""
+    """Install the packages of the requirements file `requirements` by uv into the environment `prefix`, with bytecode.
+    Otherwise each of many ranks would write the bytecode. Raise BuildError."""
     words = ("pip", "install", "--python", os.path.join(prefix, "bin", "python"), "--compile-bytecode")
     uv(what, *words, *options, "-r", requirements, variables=variables, on_line=on_line)

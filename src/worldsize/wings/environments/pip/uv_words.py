@@ -32,7 +32,8 @@ _INDEX_VARIABLES = {
 
 
 def split_short_options(words: Iterable[str]) -> Iterator[str]:
-    """Yield the words with each short option, and its value, in a word of its own: -q -r FILE for -qrFILE."""
+    """Yield the words of a uv command line with each short option, and its value, in a word of its own: -q -r FILE for
+    -qrFILE."""
     for word in words:
         found = _SHORT_WORD.fullmatch(word)
         if found is None or word == "-":
@@ -47,8 +48,8 @@ def split_short_options(words: Iterable[str]) -> Iterator[str]:
 
 
 def named_paths(words: Sequence[str], directory: str) -> list[str]:
-    """Return the lists of requirements, the projects and the directories that words name, in any form that uv accepts.
-    Relative paths are resolved in the working directory `directory`."""
+    """Return the paths of existing requirements lists, projects and directories that the words of a uv command name, in
+    any form that uv accepts. Relative paths are resolved in the working directory `directory`."""
     found = []
     for before, word in pairwise(("", *words)):
         if before in _NOT_BUILT:
@@ -63,8 +64,8 @@ def named_paths(words: Sequence[str], directory: str) -> list[str]:
 
 
 def without_index_logins(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the words without those index options that hold a login or a token, and the variables that are equivalent
-    to the removed options."""
+    """Return the words of a uv command without those index options that hold a login or a token, and the environment
+    variables that are equivalent to the removed options."""
     kept: list[tuple[str, ...]] = []
     said: dict[str, list[str]] = {}
     left = iter(words)

@@ -25,8 +25,8 @@ _LONGEST = 1 << 20
 
 
 def refuse_settings_above(directory: str, environ: Mapping[str, str]) -> None:
-    """Raise BuildError for a file from which uv would read settings, and which another user could have written, above
-    the directory by its name, or above it by its real path: uv may follow either."""
+    """Raise BuildError if another user could have written a file above `directory` from which uv would read settings.
+    The directories above its name and above its real path are checked, since uv may follow either."""
     for path in {os.path.abspath(directory), os.path.realpath(directory)}:
         for above in directories_from(os.path.dirname(path)):
             for name in _NAMES:
@@ -59,8 +59,8 @@ def settings_files(directory: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def is_search_exposed(directory: str, ends: Callable[[str], bool], environ: Mapping[str, str]) -> bool:
-    """Return whether a search upwards reaches a directory where other users may create files before it reaches a
-    directory that `ends` it."""
+    """Return whether uv's search from `directory` upwards reaches a directory where other users may create files before
+    it ends. `ends` returns whether the search ends in a directory."""
     start = os.path.realpath(directory)
     for at in directories_from(start):
         status = os.stat(at)
@@ -72,18 +72,19 @@ def is_search_exposed(directory: str, ends: Callable[[str], bool], environ: Mapp
 
 
 def has_settings(directory: str) -> bool:
-    """Return whether uv's search for settings ends in this directory."""
+    """Return whether uv's search for settings ends in `directory`: it has a uv.toml, or a pyproject.toml with
+    [tool.uv]."""
     return os.path.exists(os.path.join(directory, "uv.toml")) or bool(uv_table(directory))
 
 
 def is_workspace(directory: str) -> bool:
-    """Return whether uv's search for a workspace ends in this directory."""
+    """Return whether uv's search for a workspace ends in `directory`: its pyproject.toml defines one."""
     return isinstance(uv_table(directory).get("workspace"), dict)
 
 
 def may_omit_sources(directories: Iterable[str], environ: Mapping[str, str]) -> bool:
-    """Return whether `--no-sources` can be used for these projects and trees: its only effect is then that uv ignores
-    workspaces that other users may have created."""
+    """Return whether uv can be started with `--no-sources` for the projects and source trees `directories`: the only
+    effect is then that uv ignores workspaces that other users may have created."""
     found = list(directories)
     if any(uv_table(each).get("sources") for each in found):
         return False

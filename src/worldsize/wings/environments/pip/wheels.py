@@ -33,8 +33,8 @@ def make_wheels(
     environ: Mapping[str, str],
     secrets: Collection[str] = (),
 ) -> str:
-    """Return a directory with the wheels, made once for these requirements, the lists that they include, and this
-    Python. `secrets` are masked in all messages.
+    """Return a directory with the wheels of `requirements` and their dependencies, made once for these requirements,
+    the lists that they include, and the job's Python `python`. `secrets` are masked in all messages.
 
     Raise UsageError if pip fails, or if there is no pip. Later changes of the package index do not change the wheels.
     """
@@ -84,8 +84,8 @@ def _run_pip(
 
 
 def _pip_command(python: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the command of the job's own pip, else that of worldsize's pip, applied to the job's Python. Raise
-    UsageError if there is none."""
+    """Return the command that starts the pip of the job's Python, else worldsize's pip, applied to the job's Python.
+    Raise UsageError if neither has pip."""
     if _is_runnable([python, "-m", "pip", "--version"], environ):
         return [python, "-m", "pip"]
     if _is_runnable([sys.executable, "-m", "pip", "--version"], environ):
@@ -95,8 +95,8 @@ def _pip_command(python: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def _read_configuration(pip: list[str], environ: Mapping[str, str]) -> str:
-    """Return the settings in pip's own files, independent of its variables; "" from a pip that does not print them.
-    Raise UsageError if such a pip has a file with a login, which it would show."""
+    """Return the output of `pip config list` for pip's own files, independent of its variables. "" from a pip that
+    cannot print it. Raise UsageError if such a pip has a file with a login, which it would show."""
     kept = {name: value for name, value in environ.items() if name == "PIP_CONFIG_FILE" or not name.startswith("PIP_")}
     asked = {**kept, "PIP_QUIET": "0", "PIP_USER": "0"}
     done = subprocess.run([*pip, "config", "list"], env=asked, capture_output=True, text=True, check=False, cwd=os.sep)
@@ -110,7 +110,8 @@ def _read_configuration(pip: list[str], environ: Mapping[str, str]) -> str:
 
 
 def _configuration_files(pip: list[str], environ: Mapping[str, str]) -> list[str]:
-    """Return the paths of the files in which pip may have settings."""
+    """Return the paths of the files in which the pip of the command `pip` may have settings, whether they exist or
+    not."""
     home = user_home(environ)
     own = environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     shared = environ.get("XDG_CONFIG_DIRS") or "/etc/xdg"
@@ -126,7 +127,7 @@ def _configuration_files(pip: list[str], environ: Mapping[str, str]) -> list[str
 
 
 def _is_runnable(argv: list[str], environ: Mapping[str, str]) -> bool:
-    """Return whether the command can be executed and succeeds."""
+    """Return whether the command `argv` can be executed and exits with code 0."""
     try:
         nothing = subprocess.DEVNULL
         return subprocess.call(argv, env=environ, stdout=nothing, stderr=nothing, cwd=os.sep) == 0

@@ -59,29 +59,30 @@ class Build:
         return os.path.join(self.prefix, STEPS_DIRECTORY, "inputs")
 
     def report_progress(self, what: str) -> None:
-        """Report the current work, without secrets, to the user of this process and to other processes that wait for
-        the build."""
+        """Report the current work of the build, with secrets masked, to the user of this process and to other processes
+        that wait for the build."""
         masked = self.mask(what)
         if self._lock:
             self._lock.note(masked, **self.left)
         self._tell(masked)
 
     def report_step(self, what: str) -> None:
-        """Report the current work, and write it to the log."""
+        """Report the current work of the build as progress, and write it to the build's log."""
         self.report_progress(what)
         with open(self.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
             log.write("==> {} {}\n".format(time.strftime("%H:%M:%S", time.gmtime()), self.mask(what)))
 
     def notice(self, text: str, id: str = "") -> None:
-        """Report a step; the interface that a store of downloads calls."""
+        """Report `text` as a step of the build. This is the interface that a store of downloads calls."""
         self.report_step(text)
 
     def transfer(self, what: str, done: int, total: int) -> None:
-        """Report the progress of a download; the interface that a store of downloads calls."""
+        """Report the progress of a download as progress of the build. This is the interface that a store of downloads
+        calls."""
         self.report_progress("{}: {}{}".format(what, bytes_text(done), f" of {bytes_text(total)}" if total else ""))
 
     def mask(self, text: str) -> str:
-        """Return the text without parts that look like a secret, and without this build's `secrets`."""
+        """Return `text` with the parts that look like a secret, and this build's `secrets`, masked."""
         return mask_text(str(mask_values(text, self.secrets)))
 
 
@@ -95,7 +96,7 @@ def ensure_built(
     tell: ProgressCallback,
     on_abandoned: Callable[[dict[str, Any]], None] | None = None,
 ) -> bool:
-    """Build the environment in `prefix` unless it exists. Return whether this process built it.
+    """Build the environment in `prefix` by `make` unless it exists. Return whether this process built it.
 
     If several processes request it at the same time, also on several machines that share the directory, one builds and
     the others wait. A builder that is killed leaves nothing valid: the next one starts from the beginning, after a call
@@ -125,8 +126,8 @@ def ensure_built(
 
 
 def remove_if_idle(prefix: str) -> bool:
-    """Remove the environment, its log and its lock, and return True. Return False, and remove nothing, if another
-    process is building it. Raise StorageError."""
+    """Remove the built environment `prefix`, its log and its lock, and return True. Return False, and remove nothing,
+    if another process is building it. Raise StorageError."""
     lock = acquire(lock_path(prefix))
     if lock is None:
         return False
@@ -143,8 +144,8 @@ def remove_if_idle(prefix: str) -> bool:
 
 
 def _begin_build(prefix: str, lock: FileLock, on_abandoned: Callable[[dict[str, Any]], None] | None) -> None:
-    """Remove the files of an earlier builder, after a call of `on_abandoned` with its note. Create the directory and an
-    empty log."""
+    """Prepare the build of an environment: call `on_abandoned` with the note of an earlier builder, remove its files,
+    and create the directory `prefix` and an empty log."""
     note = read_note(lock_path(prefix))
     if note and on_abandoned is not None:
         on_abandoned(note)
@@ -180,9 +181,9 @@ def replaced_signal_handlers(
 
 
 def _exit(number: int, frame: object) -> None:
-    """Raise SystemExit on TERM, and on the HUP of a terminal that closes, so that the build ends as with Ctrl-C. All
-    programs that it has started, which have sessions of their own, are stopped, and no incomplete environment remains.
-    Handlers of other code are not replaced."""
+    """Raise SystemExit for the signal `number`: TERM, or the HUP of a terminal that closes. So the build of an
+    environment ends as with Ctrl-C. All programs that it has started, which have sessions of their own, are stopped,
+    and no incomplete environment remains. Handlers of other code are not replaced."""
     raise SystemExit(128 + number)
 
 
@@ -191,7 +192,8 @@ def _is_default(handler: Any) -> bool:
 
 
 def _wait_message(note: dict[str, Any]) -> str:
-    """Return the message for processes that wait for another builder, from its note."""
+    """Return the message for processes that wait until another process has built the environment: the builder's
+    process, host and step, from its note."""
     if not note:
         return "waiting for its builder"
     return f"waiting for process {note.get('pid')} on {note.get('host')}: {note.get('step')}"

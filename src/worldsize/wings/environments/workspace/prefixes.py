@@ -52,14 +52,15 @@ class PrefixEntry(NamedTuple):
 
 
 def prefix_path(envs_dir: str, label: str, fingerprint: str) -> str:
-    """Return the path for the environment of this fingerprint, which no other environment uses."""
+    """Return the directory in `envs_dir` at which the environment with `label` and `fingerprint` is built. No other
+    environment uses it."""
     fit = re.sub(_UNFIT, "-", label).strip("-.")[:_LONGEST] or "env"
     return os.path.join(envs_dir, f"{fit}-{fingerprint[:16]}")
 
 
 def find_prefix(directory: str, recipe: Recipe) -> str:
-    """Return the prefix of a recipe's fingerprint, under any name that it had when it was built. For a lock, also
-    search the prefix that the lock was made from. If there is none, return the path to build it at."""
+    """Return the directory of the environment that was built from the recipe's fingerprint, under any name that it had.
+    For a lock, also search the prefix that the lock was made from. If there is none, return the path to build it at."""
     lock = recipe.lock
     if lock:
         named, digest = lock.get("prefix"), lock.get("digest")
@@ -74,7 +75,8 @@ def find_prefix(directory: str, recipe: Recipe) -> str:
 
 
 def _prefixes_of_fingerprint(directory: str, fingerprint: str) -> list[str]:
-    """Return the directories of that fingerprint, under any name; empty if `directory` is missing or cannot be read."""
+    """Return the directories of built environments with that fingerprint, under any name. Empty if `directory` is
+    missing or cannot be read."""
     end = "-" + fingerprint[:16]
     try:
         return [os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(end)]
@@ -108,8 +110,8 @@ def is_ready(prefix: str) -> bool:
 
 
 def read_description(prefix: str) -> dict[str, Any] | None:
-    """Return the description of an environment; None if there is no complete one. Raise WorldsizeError for a
-    description of a newer worldsize, or a damaged one."""
+    """Return the description of the environment in `prefix`. None if it is missing or incomplete. Raise WorldsizeError
+    for a description of a newer worldsize, or a damaged one."""
     path = os.path.join(prefix, DESCRIPTION)
     try:
         value = read_json(path)
@@ -132,12 +134,12 @@ def read_description(prefix: str) -> dict[str, Any] | None:
 
 
 def write_description(prefix: str, description: dict[str, Any]) -> None:
-    """Write the description of an environment, which makes it valid. Raise OSError."""
+    """Write the description of the environment in `prefix`, which makes the environment valid. Raise OSError."""
     write_json(os.path.join(prefix, DESCRIPTION), {**description, "version": DESCRIPTION_VERSION})
 
 
 def touch(prefix: str) -> None:
-    """Set the time of last use, which `last_use_time` returns, to now. Do nothing for an environment of another
+    """Set the time at which the environment in `prefix` was last used to now. Do nothing for an environment of another
     user."""
     try:
         os.utime(os.path.join(prefix, DESCRIPTION))
@@ -157,7 +159,8 @@ def last_use_time(prefix: str) -> float:
 
 
 def entries(envs_dir: str) -> list[PrefixEntry]:
-    """Return all environments in `envs_dir`, complete or not, sorted by name. Raise StorageError."""
+    """Return an entry for each environment in the directory `envs_dir`, complete or not, sorted by name. Raise
+    StorageError."""
     try:
         names = sorted(name for name in os.listdir(envs_dir) if re.fullmatch(_NAME, name))
     except FileNotFoundError:
@@ -180,8 +183,8 @@ def entry(prefix: str) -> PrefixEntry:
 
 
 def discard(prefix: str) -> None:
-    """Remove the environment, complete or not. Other processes see either all of it or nothing. Its lock must be held.
-    Raise OSError."""
+    """Remove the environment in `prefix`, complete or not. Other processes see either all of it or nothing. Its lock
+    must be held. Raise OSError."""
     try:
         os.unlink(os.path.join(prefix, DESCRIPTION))
     except (FileNotFoundError, NotADirectoryError):
@@ -195,7 +198,8 @@ def discard(prefix: str) -> None:
 
 
 def empty_trash(envs_dir: str) -> None:
-    """Remove the files that interrupted removals have left. Do nothing if `envs_dir` cannot be read. Raise OSError."""
+    """Remove the directories in `envs_dir` that interrupted removals of environments have left. Do nothing if
+    `envs_dir` cannot be read. Raise OSError."""
     try:
         names = os.listdir(envs_dir)
     except OSError:

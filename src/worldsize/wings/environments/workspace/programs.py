@@ -39,7 +39,8 @@ class ProgramResult(NamedTuple):
 
 
 def without_active_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return `environ` without the variables of another environment."""
+    """Return the variables `environ` without those of an activated virtual or conda environment, such as VIRTUAL_ENV
+    and PYTHONPATH."""
     return {name: value for name, value in environ.items() if name not in _ACTIVE_VARIABLES}
 
 
@@ -52,10 +53,9 @@ def run(
     cwd: str | None = None,
     logged: bool = True,
 ) -> str:
-    """Execute `argv`, and return its standard output. `on_line` receives each line of its standard error as it arrives.
-
-    Raise BuildError, with the last lines and the path of the complete log, if the program fails or cannot be executed.
-    """
+    """Execute the command `argv` of an environment's build, and return its standard output. `on_line` receives each
+    line of its standard error as it arrives. Raise BuildError, with the last lines and the path of the complete log, if
+    the program fails or cannot be executed."""
     ended = execute(work, argv, environ, what, on_line, cwd, logged=logged)
     if ended.code:
         raise BuildError(
@@ -74,9 +74,9 @@ def execute(
     order: str | None = None,
     logged: bool = True,
 ) -> ProgramResult:
-    """Execute `argv` as `run` does, and return the result for any exit code. `order` is its standard input. With an
-    `order`, the output is data and is not logged; otherwise it is logged if `logged` is true. Raise BuildError if the
-    program cannot be executed.
+    """Execute the command `argv` of an environment's build, and return its exit code, standard output and last error
+    lines, for any exit code. `order` is its standard input. With an `order`, the output is data and is not logged;
+    otherwise it is logged if `logged` is true. Raise BuildError if the program cannot be executed.
 
     A stop signal that this process receives while it starts the program is held and raised again afterwards. Otherwise
     the program would be left behind. It is not enough to block the signals, since another thread receives them, and
@@ -106,8 +106,8 @@ def execute(
 def _start(
     work: Build, argv: Sequence[str], environ: Mapping[str, str], cwd: str | None, ordered: bool
 ) -> subprocess.Popen[str]:
-    """Start the program in a session of its own, so that it can be stopped with all processes that it starts. It
-    inherits the lock. Raise OSError."""
+    """Start the program `argv` of a build in a session of its own, so that it can be stopped with all processes that it
+    starts. It inherits the build's lock. Raise OSError."""
     return subprocess.Popen(
         list(argv),
         env=dict(environ),
@@ -125,8 +125,8 @@ def _start(
 def _read_streams(
     process: subprocess.Popen[str], work: Build, on_line: LineCallback, order: str | None, logged: bool
 ) -> tuple[str, deque[str]]:
-    """Write `order`, and read both streams at the same time, so that neither blocks. Return the standard output, and
-    the last lines of the standard error."""
+    """Write `order` to the program's standard input, and read both of its output streams at the same time, so that
+    neither blocks. Return the standard output, and the last lines of the standard error."""
     from threading import Thread
 
     assert process.stdout is not None and process.stderr is not None
@@ -152,8 +152,8 @@ def _read_streams(
 
 
 def _terminate(process: subprocess.Popen[str]) -> None:
-    """Stop the program, and all processes that it has started, such as compilers. If a signal arrives meanwhile, kill
-    them at once."""
+    """Stop the program `process` of a build, and all processes that it has started, such as compilers. If a signal
+    arrives meanwhile, kill them at once."""
     try:
         terminate_child(process, partial(signal_group, process.pid), _GRACE)
     finally:
@@ -168,8 +168,8 @@ def run_bash(
     cwd: str | None = None,
     on_line: LineCallback = lambda line: None,
 ) -> str:
-    """Execute lines of bash, each of which must succeed, and return their output on descriptor 3. Their output on the
-    other streams goes to the log. The lines can use `module` as in a login shell. Raise BuildError."""
+    """Execute lines of bash in a build, each of which must succeed, and return their output on descriptor 3. Their
+    output on the other streams goes to the log. The lines can use `module` as in a login shell. Raise BuildError."""
     wanted = any("module " in line for line in lines)
     script = [
         "exec 3>&1 1>&2",
@@ -182,8 +182,8 @@ def run_bash(
 
 
 def environ_after_modules(work: Build, modules: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Load the modules, and return the resulting environment. Raise BuildError with the name of the module that cannot
-    be loaded."""
+    """Load the environment modules `modules` (`module load`), and return the environment variables that result. Raise
+    BuildError with the name of the module that cannot be loaded."""
     if not modules:
         return dict(environ)
     work.report_step(f"loading modules: {', '.join(modules)}")
@@ -191,7 +191,7 @@ def environ_after_modules(work: Build, modules: Sequence[str], environ: Mapping[
 
 
 def environ_after(work: Build, lines: Sequence[str], environ: Mapping[str, str], what: str) -> dict[str, str]:
-    """Execute lines of bash, and return the resulting environment. Raise BuildError."""
+    """Execute lines of bash, and return the environment variables that result. Raise BuildError."""
     found = run_bash(work, [*lines, "env -0 >&3"], environ, what)
     entries = [entry.partition("=") for entry in found.split("\0") if "=" in entry]
     return {name: value for name, _, value in entries}
@@ -203,8 +203,8 @@ def exit_text(code: int) -> str:
 
 
 def failure_hint(work: Build, ended: ProgramResult) -> str:
-    """Return a hint for a failed program: the path of the complete log, and advice if its exit code or its last lines
-    show the cause."""
+    """Return the hint for a failed program of a build: the path of the complete log, and advice if the exit code or the
+    last lines show that memory or disk space was short."""
     found = f"full log: {work.log_path}"
     if ended.code in (-signal.SIGKILL, 128 + signal.SIGKILL):
         found += "; was memory short here? build_on: compute runs build steps on a node"

@@ -14,8 +14,8 @@ _MOST_WORDS = 200
 
 
 def program_words(argv: Sequence[str]) -> list[str]:
-    """Return the first word, and the words that look like the name of a Python, also within a shell's command. Other
-    words are left out, since they may hold secrets."""
+    """Return those words of the command `argv` that may name a program: the first word, and the words that look like
+    the name of a Python, also within a shell's command. Other words are left out, since they may hold secrets."""
     words = " ".join(argv).split()[:_MOST_WORDS]  # a shell's command is one word that contains many
     stripped = (word.strip("'\";()&|") for word in words)
     return [*argv[:1], *(word for word in stripped if _PYTHON.fullmatch(os.path.basename(word)))]

@@ -33,8 +33,8 @@ class GpuFacts(NamedTuple):
 
 
 def find_gpus(environ: Mapping[str, str], root: str = "/") -> list[GpuFacts]:
-    """Return the GPUs that a program with this environment sees, as NVIDIA's or AMD's driver reports them, else from
-    the files of NVIDIA's driver alone."""
+    """Return the facts about the GPUs that a program with the variables `environ` sees, as NVIDIA's or AMD's driver
+    reports them, else from the files of NVIDIA's driver alone."""
     devices = find_module(_DEVICES)
     if devices is not None and not devices.has_gpus(environ, root):
         return []
@@ -45,7 +45,7 @@ def find_gpus(environ: Mapping[str, str], root: str = "/") -> list[GpuFacts]:
 
 
 def gpu_rows(gpus: Sequence[GpuFacts]) -> Rows:
-    """Return the rows "GPU", "GPUs" and "GPU memory"; empty without GPUs."""
+    """Return the rows "GPU", "GPUs" and "GPU memory" of a node's hardware facts. Empty without GPUs."""
     if not gpus:
         return ()
     rows = [("GPU", _counted(gpu.model for gpu in gpus)), ("GPUs", str(len(gpus)))]
@@ -54,7 +54,7 @@ def gpu_rows(gpus: Sequence[GpuFacts]) -> Rows:
 
 
 def _counted(texts: Iterable[str]) -> str:
-    """Return the text if all texts are equal, else each different text with its count."""
+    """Return the text if all texts are equal, else each different text with its count: "4 × A100, 2 × V100"."""
     counts = Counter(texts)
     if len(counts) == 1:
         return next(iter(counts))
@@ -62,8 +62,8 @@ def _counted(texts: Iterable[str]) -> str:
 
 
 def _by_files(root: str) -> list[GpuFacts]:
-    """Return the GPUs from the files of NVIDIA's driver, `/proc/driver/nvidia/gpus/ADDRESS/information`. These do not
-    contain the memory."""
+    """Return the facts about the node's GPUs from the files of NVIDIA's driver,
+    `/proc/driver/nvidia/gpus/ADDRESS/information`. These do not contain the memory."""
     at = os.path.join(root, "proc/driver/nvidia/gpus")
     texts = (text_of(os.path.join(at, name, "information"), 1 << 16) for name in names_in(at)[:_MOST])
     return [GpuFacts(_value(text, "GPU UUID"), _value(text, "Model")) for text in texts if _value(text, "Model")]

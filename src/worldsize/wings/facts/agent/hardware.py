@@ -20,8 +20,9 @@ _NEARLY = 0.98
 
 
 def hardware_rows(root: str = "/", gpus: Rows = (), with_cores: bool = True) -> Rows:
-    """Return the rows of a node's hardware, with the rows `gpus` in their place. Unknown values are left out.
-    `with_cores` includes the cores that this process may use, which are those of its ranks."""
+    """Return the rows (name, text) of a node's hardware: CPU, cores, memory, the rows `gpus`, kernel and network.
+    Unknown values are left out. `with_cores` includes the cores that this process may use, which are those of its
+    ranks."""
     rows = (
         ("CPU", processor_text(root)),
         ("cores", cores_text(read_cores(root)) if with_cores else ""),

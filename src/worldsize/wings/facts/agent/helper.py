@@ -27,8 +27,9 @@ _PASSED = frozenset((
 def start_helper(
     plan: Plan, paths: RunPaths, nodes: Sequence[int], rank: Process, environ: Mapping[str, str], program: str = ""
 ) -> int:
-    """Start the process that writes `paths.node_facts` of the first of these nodes, and return its process ID. `rank`
-    is a process of these nodes; its environment is that of the ranks. Raise OSError."""
+    """Start the process that collects the facts about this machine and writes them to `paths.node_facts` of the first
+    of `nodes`. Return its process ID. `rank` is a process of these nodes; its environment is that of the ranks. Raise
+    OSError."""
     order = {
         "path": paths.node_facts(nodes[0]),
         "nodes": list(nodes),
@@ -48,8 +49,8 @@ def start_helper(
 
 
 def _visible(plan: Plan, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the agent's environment, which names the node's GPUs. If it names none and each rank gets one of the first
-    GPUs, name these."""
+    """Return the agent's environment variables, in which CUDA_VISIBLE_DEVICES names the node's GPUs. If it names none
+    and each rank gets one of the first GPUs, set it to these."""
     if plan.gpus and plan.visible_devices and _VISIBLE not in environ:
         return {**environ, _VISIBLE: ",".join(map(str, range(plan.gpus)))}
     return environ

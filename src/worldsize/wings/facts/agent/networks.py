@@ -23,9 +23,9 @@ _MOST_TOLD = 8
 
 
 def network_text(root: str = "/") -> str:
-    """Return a text on the network devices, such as "4 × InfiniBand 200 Gb/s (mlx5_0/1 to mlx5_3/1), eth0 25 Gb/s". It
-    lists active ports that can carry RDMA, then the other devices that are up. Virtual devices are listed only if there
-    are no others, as in containers."""
+    """Return a text on the machine's network devices, such as "4 × InfiniBand 200 Gb/s (mlx5_0/1 to mlx5_3/1), eth0 25
+    Gb/s". It lists active ports that can carry RDMA, then the other devices that are up. Virtual devices are listed
+    only if there are no others, as in containers."""
     ports = [port for port in read_ports(root) if port.state == ACTIVE]
     told = {port.netdev for port in ports}
     names = [name for name in _interfaces(root) if name not in told]
@@ -35,7 +35,7 @@ def network_text(root: str = "/") -> str:
 
 
 def _port_texts(ports: Sequence[FabricPort]) -> Iterable[str]:
-    """Yield one text for the ports of each kind and rate."""
+    """Yield one text for the RDMA ports of each kind and rate: "4 × InfiniBand 200 Gb/s (mlx5_0/1 to mlx5_3/1)"."""
     kinds: dict[str, list[str]] = {}
     for port in ports:
         rate = f" {port.rate_gbps:g} Gb/s" if port.rate_gbps else ""

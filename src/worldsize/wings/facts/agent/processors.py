@@ -42,8 +42,8 @@ _MOST = 8192
 
 
 def processor_text(root: str = "/") -> str:
-    """Return a text on the processors, such as "2 × Intel Xeon Gold 6148 CPU @ 2.40GHz, 20 cores each". Unknown parts
-    are left out."""
+    """Return a text on the machine's processors, such as "2 × Intel Xeon Gold 6148 CPU @ 2.40GHz, 20 cores each".
+    Unknown parts are left out."""
     name, cores = _model(root), _cores_of_sockets(root)
     if not cores:
         return name
@@ -70,8 +70,8 @@ def _model(root: str) -> str:
 
 
 def _arm_model(text: str) -> str:
-    """Return the name of an ARM core, for which the kernel states only numbers of implementer and part. Return the
-    numbers if the name is not known."""
+    """Return the name of an ARM core from the text of /proc/cpuinfo, which states only numbers of implementer and part.
+    Return the numbers if the name is not known; "" if there are none."""
     found = [re.search(rf"(?m)^CPU {key}\s*:\s*(0x[0-9a-fA-F]{{1,4}})\s*$", text) for key in ("implementer", "part")]
     if not found[0] or not found[1]:
         return ""
@@ -80,8 +80,8 @@ def _arm_model(text: str) -> str:
 
 
 def _cores_of_sockets(root: str) -> list[int]:
-    """Return the number of cores of each socket; empty if the kernel does not report it. Threads of one core count
-    once."""
+    """Return the number of cores of each processor socket of the machine. Empty if the kernel does not report it.
+    Threads of one core count once."""
     at = os.path.join(root, "sys/devices/system/cpu")
     found = {_place(os.path.join(at, name, "topology")) for name in names_in(at)[:_MOST] if _is_processor(name)}
     return list(Counter(place[0] for place in found if all(place)).values())
@@ -92,8 +92,8 @@ def _is_processor(name: str) -> bool:
 
 
 def _place(topology: str) -> tuple[str, str]:
-    """Return the socket of a processor, and the text that distinguishes its core: the list of processors that are
-    threads of this core."""
+    """Return the socket of a logical processor, and the list of processors that are threads of the same core, which
+    identifies the core. `topology` is the processor's directory in /sys."""
     socket = text_of(os.path.join(topology, "physical_package_id"), 64)
     threads = text_of(os.path.join(topology, "thread_siblings_list"), 4096)
     return socket, threads

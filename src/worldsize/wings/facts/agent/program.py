@@ -70,14 +70,15 @@ def main() -> None:
 
 
 def write_hardware(order: Order, root: str = "/") -> None:
-    """Write the hardware facts that the kernel provides to `order.path`. Raise OSError if that fails."""
+    """Write the node's hardware facts that the kernel provides to the file `order.path`. Raise OSError if that
+    fails."""
     _make_directory(os.path.dirname(order.path))
     write_json(order.path, _facts(order, root, {"complete": False}))
 
 
 def write_facts(order: Order, environ: Mapping[str, str], root: str = "/") -> None:
-    """Collect the facts about software and GPUs, and write them together with the hardware. `environ` names the visible
-    GPUs. Raise OSError."""
+    """Collect the facts about the node's software and GPUs, and write them together with the hardware to the file
+    `order.path`. `environ` names the visible GPUs. Raise OSError."""
     software = _software(order, root)
     write_json(order.path, _facts(order, root, {"software": _ordered(software), "complete": not order.gpus}))
     if not order.gpus:
@@ -88,8 +89,8 @@ def write_facts(order: Order, environ: Mapping[str, str], root: str = "/") -> No
 
 
 def _software(order: Order, root: str) -> tuple[tuple[str, str], ...]:
-    """Return the rows of the software. For ranks in an image, whose contents are not examined, return only the node's
-    system."""
+    """Return the rows (name, text) of the software that the node's ranks find. For ranks in a container image, whose
+    contents are not examined, return only the row of the node's system."""
     if runs_in_image(order.argv):
         return (("system", f"{system_text(root)}; ranks in an image"),)
     words = (*order.argv, order.python)

@@ -30,7 +30,8 @@ _MPIS = (
 
 
 def program_rows(environ: Mapping[str, str]) -> Rows:
-    """Return the rows "MPI" and "compiler". Missing programs are left out."""
+    """Return the rows "MPI" and "compiler" of a node's software facts, with the versions of mpirun and gcc on the PATH
+    of `environ`. Missing programs are left out."""
     rows = (("MPI", mpi_text(_said(environ, "mpirun", "--version"))), ("compiler", _compiler(environ)))
     return tuple((name, text) for name, text in rows if text)
 
@@ -52,8 +53,8 @@ def _compiler(environ: Mapping[str, str]) -> str:
 
 
 def _said(environ: Mapping[str, str], name: str, *options: str) -> str:
-    """Return the output of a program; "" if it is missing, fails or takes too long. Relative directories in PATH are
-    ignored, since programs in the run's code are not those of the node."""
+    """Return the output of the program `name` with `options`. "" if it is missing, fails or takes too long. Relative
+    directories in PATH are ignored, since programs in the run's code are not those of the node."""
     places = [each for each in environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(each)]
     helper = os.environ.get(HELPER_OF, "")  # so that no agent takes the program for a process that a rank left
     own = {**environ, "PATH": os.pathsep.join(places), "LC_ALL": "C", HELPER_OF: helper}

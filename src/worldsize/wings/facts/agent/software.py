@@ -22,8 +22,8 @@ _LONGEST = 120
 
 
 def software_rows(argv: Sequence[str], directory: str, environ: Mapping[str, str], root: str = "/") -> Rows:
-    """Return the rows "system", "framework", "CUDA", "NCCL", "cuDNN" and "Python" for ranks that are started with this
-    command and environment in `directory`. Unknown values are left out."""
+    """Return the rows "system", "framework", "CUDA", "NCCL", "cuDNN" and "Python" of a node's software facts, for ranks
+    that are started with the command `argv` and the variables `environ` in `directory`. Unknown values are left out."""
     system = system_text(root)
     python = rank_python(argv, directory, environ)
     rows = [("system", system), *(python_rows(python, environ) if python else ())]
@@ -31,7 +31,8 @@ def software_rows(argv: Sequence[str], directory: str, environ: Mapping[str, str
 
 
 def driver_row(root: str = "/") -> Rows:
-    """Return the row "driver"; empty without a GPU driver. The driver itself provides the value, and may hang."""
+    """Return the row "driver" of a node's software facts: the version of the GPU driver. Empty without a GPU driver.
+    The driver itself provides the value, and may hang."""
     nvidia = re.search(
         r"NVRM version:.*?\s(\d+\.\d+[.\d]*)\s", text_of(os.path.join(root, "proc/driver/nvidia/version"), 4096) + " "
     )
@@ -42,14 +43,14 @@ def driver_row(root: str = "/") -> Rows:
 
 
 def runs_in_image(argv: Sequence[str]) -> bool:
-    """Return whether the ranks' command starts a container, with one of the programs that worldsize and users start
-    containers with."""
+    """Return whether the ranks' command `argv` begins with one of the programs that worldsize and users start
+    containers with, such as apptainer or docker."""
     return bool(argv) and os.path.basename(argv[0]) in _CONTAINERS
 
 
 def rank_python(argv: Sequence[str], directory: str, environ: Mapping[str, str]) -> PythonFiles | None:
-    """Return the Python that ranks with this command most likely use. It is the Python that the command names, or the
-    one that its program is a script of, else the first on PATH. None if there is none."""
+    """Return the Python that ranks with the command `argv` most likely use. It is the Python that the command names, or
+    the one that its program is a script of, else the first on PATH. None if there is none."""
     for word in (*program_words(argv), "python", "python3"):
         try:
             program = find_python(word, environ, directory)
@@ -66,8 +67,8 @@ def python_rows(python: PythonFiles, environ: Mapping[str, str]) -> list[tuple[s
 
 
 def package_rows(versions: Mapping[str, str], cuda: str = "") -> list[tuple[str, str]]:
-    """Return the rows that follow from packages and their versions, by their names in the form of an index. `cuda` is
-    the version that torch was built for."""
+    """Return the rows "framework", "CUDA", "NCCL" and "cuDNN" of a node's software facts. `versions` maps the names of
+    installed packages, in the form of an index, to versions. `cuda` is the CUDA version that torch was built for."""
     found = [f"{name} {versions[name]}" for name in _FRAMEWORKS if name in versions]
     return [
         ("framework", ", ".join(found)),
@@ -78,8 +79,8 @@ def package_rows(versions: Mapping[str, str], cuda: str = "") -> list[tuple[str,
 
 
 def _version_of(versions: Mapping[str, str], *names: str) -> str:
-    """Return the version of the first of these packages that is installed, for any CUDA version: nvidia-nccl-cu12. ""
-    if there is none."""
+    """Return the version of the first package of `names` that is installed, for any CUDA version: nvidia-nccl-cu12 for
+    nvidia-nccl. "" if there is none."""
     for name in names:
         for each, version in versions.items():
             if re.fullmatch(rf"{name}(?:-cu\d+)?", each):
@@ -99,7 +100,8 @@ def _torch_cuda(python: PythonFiles, environ: Mapping[str, str]) -> str:
 
 
 def system_text(root: str = "/") -> str:
-    """Return the name of the system, such as "Debian GNU/Linux 12 (bookworm)", from os-release(5); "" if unknown."""
+    """Return the name of the operating system, such as "Debian GNU/Linux 12 (bookworm)", from os-release(5). "" if
+    unknown."""
     for path in ("etc/os-release", "usr/lib/os-release"):
         found = re.search(r"(?m)^PRETTY_NAME=(['\"]?)(.*)\1$", text_of(os.path.join(root, path), 1 << 14))
         if found:

@@ -32,8 +32,9 @@ def tf_config(context: RankContext) -> str:
 
 
 def jax_devices(context: RankContext) -> object:
-    """Return this rank's even share of its node's GPUs. JAX itself would give one to each process, for any number of
-    GPUs. None if their number is not known."""
+    """Return the GPUs of JAX for a rank: its even share of its node's GPUs, as a number or a text such as "0,1"; 0 if
+    only its own GPU is visible to it. JAX itself would give one to each process, for any number of GPUs. None if the
+    number of GPUs is not known."""
     gpus, ranks = context.plan.gpus, len(context.node.ranks)
     if not gpus:
         return None
@@ -46,21 +47,21 @@ def jax_devices(context: RankContext) -> object:
 
 
 def ray_address(context: RankContext) -> str:
-    """Return the address at which `ray.init()` finds the run's cluster."""
+    """Return the address, HOST:PORT, at which `ray.init()` finds the run's Ray cluster."""
     return "{}:{}".format(*ray_head(context.plan, context.world))
 
 
 def ray_head(plan: Plan, world: RendezvousResult) -> tuple[str, int]:
-    """Return the address and the port of Ray's head."""
+    """Return the address and the port at which the head of the run's Ray cluster listens."""
     return _without_loopback(world.address), int(plan.options.get("port") or world.port)
 
 
 def ray_node_address(host: Host) -> str:
-    """Return the address by which the other nodes reach Ray on this node."""
+    """Return the address by which the other nodes reach Ray on the node `host`."""
     return _without_loopback(host.address)
 
 
 def _without_loopback(address: str) -> str:
-    """Return the address, with 127.0.0.1 replaced by another loopback address. Ray would replace 127.0.0.1 with an
-    address that other machines can reach (`ray._private.services.resolve_ip_for_localhost`)."""
+    """Return `address`, or another loopback address instead of 127.0.0.1. Ray would replace 127.0.0.1 with an address
+    that other machines can reach (`ray._private.services.resolve_ip_for_localhost`)."""
     return RAYS_LOOPBACK if address == LOOPBACK else address

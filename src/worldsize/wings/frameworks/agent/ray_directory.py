@@ -36,7 +36,7 @@ class RayDirectory:
         os.rename(made, os.path.join(self.path, _LOCK))
 
     def last_line(self) -> str:
-        """Return the last line that Ray's own processes on this node have written; "" if there is none."""
+        """Return the last line in the logs that Ray's own processes on this node have written. "" if there is none."""
         for name in _TOLD:
             text = read_tail(os.path.join(self.path, "session_latest", "logs", name), _TAIL).decode("utf-8", "replace")
             lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -45,13 +45,15 @@ class RayDirectory:
         return ""
 
     def remove(self) -> None:
-        """Remove the directory with all its contents. Files that cannot be removed are left to the next run."""
+        """Remove Ray's directory on this node with all its contents. Files that cannot be removed are left to the next
+        run."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 
 
 def remove_abandoned(place: str, prefix: str) -> None:
-    """Remove this user's directories in `place` whose names begin with `prefix` and whose lock is not held."""
+    """Remove the directories of Ray in `place` that this user's killed runs have left: their names begin with `prefix`,
+    and no process holds their lock."""
     for name in os.listdir(place):
         path = os.path.join(place, name)
         if not name.startswith(prefix) or not _is_own_directory(path):

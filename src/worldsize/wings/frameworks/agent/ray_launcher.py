@@ -36,9 +36,10 @@ class RayLauncher(Launcher):
     """The launcher that starts Ray's head and the command on the first node, and Ray's workers on the others."""
 
     def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
-        """Write the order for the node's program, and the secret that all nodes present to each other. Each node
-        derives it from the run's own secret, since nodes need not see the head's files. Raise OSError if the run's
-        secret cannot be read."""
+        """Write two files for Ray on a node: the order for the node's program, and the secret that all nodes present to
+        each other. Return the environment that the node's processes inherit. Each node derives the secret from the
+        run's own secret, since nodes need not see the head's files. Raise OSError if the run's secret cannot be read.
+        """
         os.makedirs(launch.paths.launch_dir, 0o700, exist_ok=True)
         found = read_rendezvous(launch.paths)
         if found is None:
@@ -59,7 +60,7 @@ LAUNCHER = RayLauncher()
 
 
 def token_file(paths: RunPaths) -> str:
-    """Return the path of the file with the secret without which no process can join the run's cluster (Ray 2.52 and
+    """Return the path of the file with the secret without which no process can join the run's Ray cluster (Ray 2.52 and
     newer)."""
     return os.path.join(paths.launch_dir, "ray-token")
 
@@ -69,16 +70,17 @@ def _order_file(launch: NodeLaunch) -> str:
 
 
 def ray_environment(rank: Mapping[str, str], said: Mapping[str, str], paths: RunPaths) -> dict[str, str]:
-    """Return the environment of a rank, with the variables that protect the cluster. The job's own variables, `said`,
-    have precedence. A token in the agent's environment is left out, since it is not the run's."""
+    """Return the environment variables of a rank of a Ray run: `rank`, and those that protect the cluster. The job's
+    own variables, `said`, have precedence. A token in the agent's environment is left out, since it is not the run's.
+    """
     own = {_MODE: "token", _TOKEN_PATH: token_file(paths), _STATISTICS: "0"}
     kept = {name: value for name, value in rank.items() if name != _TOKEN or name in said}
     return {**kept, **{name: value for name, value in own.items() if name not in said}}
 
 
 def node_order(launch: NodeLaunch) -> dict[str, Any]:
-    """Return the order for the node's program, as JSON values. It contains no secrets, since it is written to the run
-    directory.
+    """Return the order for the program that runs Ray on a node, as JSON values. It contains no secrets, since it is
+    written to the run directory.
 
     start       the words after `ray start`
     head, port  the address of the head's server
@@ -103,8 +105,8 @@ def node_order(launch: NodeLaunch) -> dict[str, Any]:
 
 
 def _threads(launch: NodeLaunch) -> tuple[str, ...]:
-    """Return OMP_NUM_THREADS as the variable to unset, unless the job or the agent's environment sets it. Ray gives
-    each task as many threads as it has CPUs."""
+    """Return the variables to unset for Ray's processes: OMP_NUM_THREADS, unless the job or the agent's environment
+    sets it. Ray gives each task as many threads as it has CPUs."""
     said = _THREADS in launch.plan.environment or _THREADS in launch.environ
     return () if said else (_THREADS,)
 
@@ -156,8 +158,8 @@ def _store_bytes(sharing: int) -> int:
 
 
 def _devices(launch: NodeLaunch) -> dict[str, str]:
-    """Return the variable with this node's share of the GPUs of a machine that several nodes of the run share; {} if it
-    has all."""
+    """Return CUDA_VISIBLE_DEVICES, in a mapping, with this node's share of the GPUs of a machine that several nodes of
+    the run share. Empty if the node has all GPUs."""
     sharing, place = _sharing(launch)
     said = launch.environ.get(_DEVICES)
     gpus = launch.plan.gpus or 0
@@ -168,8 +170,8 @@ def _devices(launch: NodeLaunch) -> dict[str, str]:
 
 
 def device_share(names: Sequence[str], sharing: int, place: int) -> Sequence[str]:
-    """Return the contiguous share of node `place` among `sharing` nodes. The first nodes get one more if the division
-    is not even."""
+    """Return the contiguous share of the GPUs `names` for node `place`, counted from 0, among `sharing` nodes on one
+    machine. The first nodes get one more if the division is not even."""
     each, more = divmod(len(names), sharing)
     first = place * each + min(place, more)
     return names[first : first + each + (place < more)]

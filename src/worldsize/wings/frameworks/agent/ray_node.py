@@ -62,8 +62,8 @@ class _Stopped(Exception):
 
 
 def main() -> NoReturn:
-    """Run the program. Exit with the command's code, with 1 after a RayError, with 143 if the agent has ended it by a
-    signal."""
+    """Run Ray on this node as the order file states, and on the head the run's command. Exit with the command's code,
+    with 1 after a RayError, with 143 if the agent has ended this program by a signal."""
     with open(sys.argv[2], encoding="utf-8") as file:
         order = json.load(file)
     node = RayNode(order, sys.argv[3:])
@@ -98,9 +98,9 @@ class RayNode:
         self._environment.update(order["set"])
 
     def run(self) -> int:
-        """Start Ray, and on the head the command, after all nodes have joined. Return the command's exit code, 128+N
-        for signal N; on other nodes never return. Raise RayError; raise _Stopped if TERM or INT arrives before the
-        command starts."""
+        """Start Ray on this node, and on the head the run's command, after all nodes have joined. Return the command's
+        exit code, 128+N for signal N; on other nodes never return. Raise RayError; raise _Stopped if TERM or INT
+        arrives before the command starts."""
         self._require_ray()
         self._await_token()
         if not self._command:
@@ -114,7 +114,7 @@ class RayNode:
         return self._run_command()
 
     def close(self) -> None:
-        """Stop Ray, and remove its files from the disk."""
+        """Stop Ray on this node, and remove its files from the disk."""
         if self._ray is not None:
             self._end(self._ray)
         self._directory.remove()
@@ -150,7 +150,8 @@ class RayNode:
         return True
 
     def _await_nodes(self) -> None:
-        """Wait until all nodes have joined, according to the head. Raise RayError."""
+        """Wait until all nodes have joined the Ray cluster, according to its head. Raise RayError at the timeout, or if
+        the head does not answer."""
         nodes, counted = self._order["nodes"], os.path.join(self._directory.path, "joined")
         environment = {**self._environment, "RAY_ADDRESS": "{head}:{port}".format(**self._order)}
         count = [sys.executable, "-c", _COUNT, str(nodes)]
@@ -164,8 +165,8 @@ class RayNode:
             raise RayError(f"Ray's head does not list its nodes: {self._last_line()}")
 
     def _run_command(self) -> int:
-        """Run the command, and return its exit code. TERM reaches it directly, like all processes of this session.
-        Raise RayError if Ray ends before the command."""
+        """Run the run's command on the head of the Ray cluster, and return its exit code. TERM reaches it directly,
+        like all processes of this session. Raise RayError if Ray ends before the command."""
         command = self._start(self._command, dict(os.environ), None)
         assert self._ray is not None
         while command.poll() is None:
@@ -189,8 +190,8 @@ class RayNode:
                 raise _Stopped
 
     def _raise_ended(self) -> NoReturn:
-        """Raise RayError for the end of Ray, and write the last lines of its log to the rank's log. If the head is gone
-        as well, the error states that as the cause."""
+        """Raise RayError because Ray has ended on this node, and write the last lines of its log to the rank's log. If
+        the head is gone as well, the error states that as the cause."""
         assert self._ray is not None
         lines = read_tail(self._log, _TAIL).decode("utf-8", "replace").splitlines()[-_LINES:]
         sys.stderr.write("".join(f"{line}\n" for line in ["worldsize: the end of Ray's log:", *lines]))
@@ -208,8 +209,8 @@ class RayNode:
     def _start(
         self, words: Sequence[str], environment: dict[str, str], log: str | None, apart: bool = False, out: int = -1
     ) -> subprocess.Popen[bytes]:
-        """Start a program. With `apart`, start it in a session of its own, and end it with this process. Raise
-        RayError."""
+        """Start the program `words`, whose output goes to the file `log`. With `apart`, start it in a session of its
+        own, and end it with this process. Raise RayError."""
         file = open(log, "ab") if log is not None else None
         try:
             return subprocess.Popen(
@@ -235,8 +236,8 @@ class RayNode:
         end_with_parent(signal.SIGTERM)
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """Stop the process with TERM, and after some seconds kill it and all its descendants. Ray itself would wait up
-        to 30 s for the work of its workers."""
+        """Stop `process` with TERM, and after some seconds kill it and all its descendants. Ray itself would wait up to
+        30 s for the work of its workers."""
         if process.poll() is None:
             process.terminate()
             try:
@@ -248,7 +249,8 @@ class RayNode:
 
 
 def exit_code_of(returncode: int) -> int:
-    """Return the exit code of a process that `subprocess` has started, 128+N for signal N."""
+    """Return the exit code for the return code of a process that `subprocess` has started: 128+N for signal N, else
+    unchanged."""
     return 128 - returncode if returncode < 0 else returncode
 
 

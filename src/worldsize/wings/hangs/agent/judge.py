@@ -88,8 +88,8 @@ class Samples(NamedTuple):
 
 
 def judge(order: Order) -> dict[str, Any]:
-    """Return the judgement that is kept in hang.json. `alive` is true if the run works, or may work. There is a verdict
-    only if it is false."""
+    """Return the judgement on whether a silent run hangs, as the JSON values of hang.json. `alive` is true if the run
+    works, or may work. There is a verdict with the suspected ranks only if it is false."""
     paths = RunPaths(order.root, order.attempt)
     samples = read_samples(paths, order.samples)
     living = set(order.living)
@@ -138,8 +138,8 @@ def judge(order: Order) -> dict[str, Any]:
 def witnesses_of(
     seen: StackJudgement, samples: Samples, ended: Mapping[int, int], paths: RunPaths, world_size: int
 ) -> tuple[list[Finding], dict[str, str]]:
-    """Return the findings of all witnesses except RAS about a run that makes no progress, and the reason for each
-    witness that found nothing."""
+    """Return the findings about a run that makes no progress, from stacks, process states, flight recorders and logs,
+    and a mapping with the reason for each of these sources that has none. NCCL RAS is not queried."""
     states = {each.rank: RankState(None, each.state) for each in samples.own}
     states.update({rank: RankState(code, "") for rank, code in ended.items()})
     findings: list[Finding] = [*seen.findings, *process_findings(states)]
@@ -154,8 +154,9 @@ def witnesses_of(
 
 
 def last_call(samples: Samples) -> float:
-    """Return the time at which a rank entered the latest recorded call, in the clock of the looks; 0 if no recorder has
-    one. The run made progress until then, so earlier looks do not show how long a rank has been in one place."""
+    """Return the time at which a rank entered the latest collective call in the flight recorders' dumps, in the clock
+    of the looks; 0 if no dump has a call. The run made progress until then, so earlier looks do not show how long a
+    rank has been in one place."""
     ages = [
         each.taken - max(entry.created for entry in each.entries)
         for each in samples.dumps
@@ -166,7 +167,8 @@ def last_call(samples: Samples) -> float:
 
 
 def read_samples(paths: RunPaths, numbers: Sequence[int]) -> Samples:
-    """Return the two samples, from the nodes that have answered."""
+    """Return the watchdog's two samples of the run (stacks and flight recorder dumps), from the nodes that have
+    answered. `numbers` are the samples' numbers."""
     told: list[dict[int, NodeAnswer]] = [answers(paths, number) for number in (*numbers, 0, 0)[:2]]
     nodes = {each.rank: node for node, answer in told[1].items() for each in answer.stacks}
     before, after = ([each for answer in sample.values() for each in answer.stacks] for sample in told)
@@ -175,7 +177,8 @@ def read_samples(paths: RunPaths, numbers: Sequence[int]) -> Samples:
 
 
 def answers(paths: RunPaths, number: int) -> dict[int, NodeAnswer]:
-    """Return the answer of each node in sample `number`, by node."""
+    """Return a mapping of node number to the answer of that node (stacks and flight recorder dumps) in the watchdog's
+    sample `number`. Nodes without an answer are missing."""
     pattern = re.compile(rf"node-(\d{{4,9}})-{number:04d}\.jsonl")
     try:
         names = sorted(os.listdir(paths.stacks_dir))
@@ -190,7 +193,7 @@ def _text(path: str) -> str:
 
 
 def log_end(path: str) -> list[str]:
-    """Return the last lines of a rank's log; empty if it cannot be read."""
+    """Return the last lines of the rank's log `path`. Empty if it cannot be read."""
     try:
         return read_tail(path, _MOST_LOG).decode("utf-8", "replace").splitlines()
     except OSError:
@@ -198,7 +201,8 @@ def log_end(path: str) -> list[str]:
 
 
 def look_of(value: Any) -> LookSummary | None:
-    """Return a look that an earlier judgement has kept; None for an invalid value."""
+    """Return the watchdog's look at all ranks that an earlier judgement has kept as the JSON value `value`. None for an
+    invalid value."""
     try:
         at, ranks = value
         return LookSummary(
@@ -209,7 +213,8 @@ def look_of(value: Any) -> LookSummary | None:
 
 
 def main() -> None:
-    """Execute the order on the standard input. Exit with an error for an invalid order."""
+    """Read the order to judge a silent run from standard input, and write the judgement to hang.json. Exit with an
+    error for an invalid order."""
     try:
         order = check_fields(tuple_of(Order, json.loads(sys.stdin.buffer.read())))
     except PARSE_ERRORS as error:

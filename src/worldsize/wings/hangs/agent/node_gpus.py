@@ -38,9 +38,10 @@ class NodeGpus:
         self._was_started = False
 
     def read(self) -> tuple[GpuReading, ...]:
-        """Return the readings that the last call requested, if they have arrived: so they are one call old. Empty
-        before the process has reported which GPUs there are. The reading of a GPU that other processes compute on as
-        well has no values. A GPU that only other processes compute on is left out."""
+        """Return the readings of the power and traffic of the node's GPUs that the last call requested, if they have
+        arrived: so they are one call old. Empty before the helper process has reported which GPUs there are. The
+        reading of a GPU that other processes compute on as well has no values. A GPU that only other processes compute
+        on is left out."""
         if not self._was_started and self._ranks:
             self._was_started = True
             self._start()
@@ -61,7 +62,7 @@ class NodeGpus:
         return tuple(found)
 
     def close(self) -> None:
-        """Stop the process, without waiting."""
+        """Stop the helper process that reads the GPUs, without waiting."""
         if self._helper is not None:
             self._helper.end(self._helper.pid in self._ranks.spared)
             self._helper = None
@@ -82,8 +83,9 @@ class NodeGpus:
 
 
 def gpu_environment(started: Sequence[Process], variable: str) -> Mapping[str, str]:
-    """Return the agent's environment, in which those GPUs are visible that are visible, by this variable, to any of
-    these processes."""
+    """Return the environment variables for the process that reads the GPUs: the agent's, with `variable`
+    (CUDA_VISIBLE_DEVICES) set to all GPUs that are visible to any of the rank processes `started`, if each of these has
+    the variable."""
     environments = [each.environment for each in started]
     found = {name: value for name, value in os.environ.items() if name not in (variable, *_PASSED)}
     found.update((name, value) for name, value in environments[0].items() if name in _PASSED)

@@ -50,9 +50,10 @@ main(sys.argv[1:])
 
 
 def node_roots(run_id: str, ranks: Collection[int], events: Iterable[Mapping[str, Any]]) -> dict[int, int]:
-    """Return the process that was started for each of these ranks, if one is alive. It is the process that the node's
-    agent has recorded in `events`. If others have started the ranks (mpirun, a batch script's srun), it is the
-    outermost of this user's processes whose environment names this rank of the run."""
+    """Return a mapping of rank to the ID of the process that was started for that rank of the run on this node, if one
+    is alive. It is the process that the node's agent has recorded in `events`. If others have started the ranks
+    (mpirun, a batch script's srun), it is the outermost of this user's processes whose environment names this rank of
+    the run."""
     told = {rank: pid for rank, pid in started_processes(events, ranks).items() if _may_be_of(pid, run_id)}
     found = {each.rank for each in rank_processes(told)}
     roots = {rank: pid for rank, pid in told.items() if rank in found}
@@ -61,8 +62,9 @@ def node_roots(run_id: str, ranks: Collection[int], events: Iterable[Mapping[str
 
 
 def started_processes(events: Iterable[Mapping[str, Any]], ranks: Iterable[int]) -> dict[int, int]:
-    """Return the process that the agent has started for each rank. Ranks of one launcher share a process, which the
-    events list under the first of these ranks."""
+    """Return a mapping of each rank in `ranks` to the ID of the process that the agent has started for it, according to
+    the recorded `events`. Ranks of one launcher share a process, which the events list under the first of these ranks.
+    """
     known: dict[int, int] = {}
     for event in events:
         pids = event.get("pids") if event.get("event") == "ranks_started" else None
@@ -75,8 +77,8 @@ def started_processes(events: Iterable[Mapping[str, Any]], ranks: Iterable[int])
 
 
 def _may_be_of(pid: int, run_id: str) -> bool:
-    """Return whether a process that was recorded earlier can still belong to the run: another process may have its
-    number by now."""
+    """Return whether the process `pid`, which was recorded earlier, can still belong to the run: another process may
+    have this ID by now."""
     try:
         if not is_own_process(pid):
             return False
@@ -89,8 +91,8 @@ def _may_be_of(pid: int, run_id: str) -> bool:
 
 
 def _search(run_id: str, ranks: Collection[int]) -> dict[int, int]:
-    """Return the outermost process whose environment names each of these ranks. If there are several, return that of
-    the latest step."""
+    """Return a mapping of each rank in `ranks` to the outermost process of this user whose environment names the run
+    and that rank. If there are several, return that of the latest Slurm step. Ranks without a process are missing."""
     found: dict[int, list[int]] = {}
     own = {os.getpid(), os.getppid()}
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
@@ -115,16 +117,16 @@ def _outermost(pids: Collection[int]) -> list[int]:
 
 
 def _likeness(pid: int) -> tuple[bool, int, bool, int]:
-    """Return the key that orders processes by how much they resemble a rank; greater is more. A batch script itself has
-    Slurm's variables, but no step."""
+    """Return the key that orders processes by how much they resemble a rank of the run; greater is more. A batch script
+    itself has Slurm's variables, but no step."""
     step = parse_digits(processes.variable(pid, "SLURM_STEP_ID"))
     ours = processes.variable(pid, "WORLDSIZE_RANK") != ""
     return ours, -1 if step is None else step, any(map(is_python, processes.trees([pid]))), -pid
 
 
 def main(words: Sequence[str]) -> None:
-    """Execute the order of the command line, and print a line for each process. Exit with a sentence on stderr, and
-    code 1, if that is not possible."""
+    """Take the stacks of the node's ranks as the words of the command line (attempt, looks, gap) state, and print a
+    line for each process and look. Exit with a sentence on stderr, and code 1, if that is not possible."""
     try:
         node, root = int(os.environ["WORLDSIZE_NODE_RANK"]), os.environ["WORLDSIZE_RUN_DIR"]
         attempt, looks, gap = int(words[0]), int(words[1]), float(words[2])

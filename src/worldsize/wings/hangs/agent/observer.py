@@ -62,7 +62,8 @@ class HangObserver:
         peers.listeners[TOPIC] = self._note_message
 
     def close(self) -> None:
-        """Stop the programs of the observer, without waiting. It must be called once, after the ranks have ended."""
+        """Stop the programs of the node's hang observer, without waiting. It must be called once, after the ranks have
+        ended."""
         self._peers.listeners.pop(TOPIC, None)
         self._node.look(self._look_at)
         self._node.close()
@@ -98,12 +99,14 @@ class HangObserver:
             self._peers.tell(0, TOPIC, json.dumps(message))
 
     def _note_message(self, node: int, text: str) -> None:
-        """Keep a message of another node for the next tick: an exception here would end the agent."""
+        """Keep a message that the agent of another node has sent, for the observer's next tick: an exception here would
+        end the agent."""
         self._heard.append((node, text))
         self._due_at = 0.0
 
     def _hear(self, node: int, text: str) -> None:
-        """Process a message of another node."""
+        """Process a message that the observer of another node has sent: on the head an answer, on other nodes the
+        request for a sample. Ignore an invalid message."""
         try:
             message = json.loads(text)
         except PARSE_ERRORS:

@@ -46,7 +46,7 @@ class Answer(NamedTuple):
 
 def find_py_spy(pids: Iterable[int]) -> str | None:
     """Return the path of py-spy, from the directory of the Python that executes this, from PATH, or from the PATH that
-    one of these processes was started with. In the last case it must be a program that only this user and root can
+    one of the processes `pids` was started with. In the last case it must be a program that only this user and root can
     change, since the ranks' PATH may lead anywhere. None if it is in none of these."""
     own = [os.path.dirname(sys.executable), *os.environ.get("PATH", os.defpath).split(os.pathsep)]
     for folder in filter(os.path.isabs, own):
@@ -88,8 +88,8 @@ def _is_reliable(path: str) -> bool:
 
 
 def ask_py_spy(program: str, pids: Sequence[int], deadline: float) -> dict[int, Answer]:
-    """Return the answer of py-spy for each process. Several run at once, each for `SECONDS_EACH` at most, none after
-    `deadline` (monotonic). Raise nothing."""
+    """Return a mapping of each process ID in `pids` to the answer of py-spy (its stack dump or a problem). Several
+    py-spy run at once, each for `SECONDS_EACH` at most, none after `deadline` (monotonic). Raise nothing."""
     answers: dict[int, Answer] = {}
     waiting = [(pid, 1) for pid in reversed(pids)]
     running: dict[int, _Question] = {}
@@ -124,7 +124,8 @@ def ask_py_spy(program: str, pids: Sequence[int], deadline: float) -> dict[int, 
 
 
 def complaint(data: bytes) -> str:
-    """Return the error message of py-spy, with the last of the causes that it names, on one line; "" for none."""
+    """Return the error message in py-spy's standard error `data`, with the last of the causes that it names, on one
+    line. "" for none."""
     lines = data.decode("utf-8", "replace").partition("Stack backtrace:")[0].split("\n")
     told = [line.strip() for line in lines if line.strip() and line.strip() != "Caused by:"]
     if not told:
@@ -169,7 +170,8 @@ class _Question:
         return self._process is not None and self._is_open
 
     def read(self) -> None:
-        """Read the available output. At its end, read the error message if there is no output."""
+        """Read the available output of py-spy. At the end of the output, wait for py-spy, and read its error message if
+        it failed."""
         data = os.read(self.file, _PIECE)
         self._output += data
         if len(self._output) > _MOST_BYTES:
@@ -192,8 +194,8 @@ class _Question:
             self._output, self._problem = b"", "py-spy: " + (said or f"it ended with code {code}")
 
     def end(self, problem: str) -> None:
-        """Kill py-spy, with `problem` as the answer. It may wait in the kernel for the other process's memory, so its
-        end is not awaited."""
+        """Kill py-spy, and record `problem` as its answer. It may wait in the kernel for the other process's memory, so
+        its end is not awaited."""
         assert self._process is not None
         self._process.kill()
         self._output, self._problem, self._is_open = b"", problem, False

@@ -43,9 +43,9 @@ class RankProcesses(NamedTuple):
 
 
 def rank_processes(roots: Mapping[int, int]) -> list[RankProcesses]:
-    """Return the existing processes of each rank. `roots` contains the process that was started for each rank. Ranks
-    that share one process, since a launcher has started them, are distinguished by the rank in their processes'
-    environment."""
+    """Return the existing processes of each rank: its own Python and the children of that. `roots` maps each rank to
+    the process that was started for it. Ranks that share one process, since a launcher has started them, are
+    distinguished by the rank in their processes' environment."""
     shared: dict[int, list[int]] = {}
     for rank, pid in sorted(roots.items()):
         shared.setdefault(pid, []).append(rank)
@@ -59,8 +59,8 @@ def rank_processes(roots: Mapping[int, int]) -> list[RankProcesses]:
 
 
 def _split(tree: Iterable[int], ranks: list[int]) -> dict[int, list[int]]:
-    """Return the processes by the rank in the environment of each. A process without a rank, or a launcher, which has
-    the environment of the first rank, belongs to none."""
+    """Return a mapping of each rank in `ranks` to those processes of `tree` whose environment names that rank. A
+    process without a rank, or a launcher, which has the environment of the first rank, belongs to none."""
     found: dict[int, list[int]] = {rank: [] for rank in ranks}
     for pid in tree:
         rank = None if is_launcher(pid) else rank_of(pid)
@@ -70,7 +70,8 @@ def _split(tree: Iterable[int], ranks: list[int]) -> dict[int, list[int]]:
 
 
 def rank_of(pid: int) -> int | None:
-    """Return the rank in a process's environment; None if it contains none, or cannot be read."""
+    """Return the rank that the environment variables of the process `pid` name. None if they name none, or cannot be
+    read."""
     if state_of(pid) == "D":  # reading its memory may wait, too
         return None
     values = (parse_digits(processes.variable(pid, name)) for name in _RANK_VARIABLES)
@@ -88,8 +89,8 @@ def _rank_processes(rank: int, tree: list[int]) -> RankProcesses:
 
 
 def is_python(pid: int) -> bool:
-    """Return whether a process executes Python, or has it in its memory. If this process may not read that, return
-    whether the process was started as Python."""
+    """Return whether the process `pid` executes Python, or has libpython in its memory. If this process may not read
+    that, return whether the process was started as Python."""
     try:
         name = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     except PermissionError:
@@ -103,7 +104,8 @@ def is_python(pid: int) -> bool:
 
 
 def is_launcher(pid: int) -> bool:
-    """Return whether a process starts ranks, or programs, of its own."""
+    """Return whether the process `pid` is a launcher, such as torchrun or mpirun, which starts ranks or programs of its
+    own."""
     words = processes.command_line(pid)[:5] if state_of(pid) != "D" else ()
     return any(os.path.basename(word) in _LAUNCHERS or word.startswith(_LAUNCHER_MODULES) for word in words)
 
@@ -114,17 +116,18 @@ def _is_tracker(pid: int) -> bool:
 
 
 def state_of(pid: int) -> str:
-    """Return the letter of the process's state, proc(5); "" for no such process."""
+    """Return the letter of the state of the process `pid`, proc(5), such as "R" or "D". "" if there is no such
+    process."""
     fields = processes.stat_fields(pid)
     return fields[_STATE].decode("ascii", "replace") if fields else ""
 
 
 def parent_of(pid: int) -> int:
-    """Return the pid of the process's parent; 0 for no such process."""
+    """Return the parent's ID of the process `pid`. 0 if there is no such process."""
     fields = processes.stat_fields(pid)
     return int(fields[_PARENT]) if fields else 0
 
 
 def command_of(pid: int) -> str:
-    """Return the program's name, according to the kernel."""
+    """Return the name of the program that the process `pid` executes, according to the kernel."""
     return read_if_possible(f"/proc/{pid}/comm").decode("utf-8", "replace").rstrip("\n")

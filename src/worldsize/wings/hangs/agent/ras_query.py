@@ -50,8 +50,8 @@ class RasReply(NamedTuple):
 
 
 def nccl_version(pid: int) -> str:
-    """Return the version of the NCCL that a process has loaded, "2.27.5"; "" if it has loaded none, or if the version
-    cannot be found.
+    """Return the version of the NCCL that the process `pid` has loaded, such as "2.27.5". "" if it has loaded none, or
+    if the version cannot be found.
 
     A library of a system or of conda has the version in its file's name. The library of a wheel is `libnccl.so.2`,
     below the `site-packages` where the wheel has left its version.
@@ -76,14 +76,14 @@ def _wheel_version(folder: str) -> str:
 
 
 def ras_port(pid: int) -> int:
-    """Return the port of the RAS of a process's NCCL, from the environment that the process was started with, else the
-    usual port."""
+    """Return the port of NCCL RAS in the process `pid`, from the environment that the process was started with, else
+    the usual port."""
     return parse_digits(variable(pid, _VARIABLE).rpartition(":")[2]) or _USUAL_PORT
 
 
 def ras_refusal(version: str) -> str:
-    """Return the reason why the RAS of this version of NCCL is not queried; "" if it may be, once, as the last
-    witness."""
+    """Return the reason why the RAS of NCCL `version` is not queried. "" if it may be queried, once, as the last source
+    of findings."""
     known = _version(version)
     if known is None:
         return "NCCL's version is unknown, and querying some versions ends the job"
@@ -98,9 +98,9 @@ def _version(text: str) -> tuple[int, ...] | None:
 
 
 def ask_ras(port: int, version: str, seconds: float = SECONDS, host: str = "127.0.0.1") -> RasReply:
-    """Request one report of all communicators, within `seconds` altogether, of at most MOST_BYTES. `version` is that of
-    the ranks' NCCL; a version that must not be queried is not. The report is JSON if the version can write it. Raise
-    nothing."""
+    """Request one report of all communicators from NCCL RAS at `host` and `port`, within `seconds` altogether, of at
+    most MOST_BYTES. Return the report or the reason why there is none. `version` is that of the ranks' NCCL; a version
+    that must not be queried is not. The report is JSON if the version can write it. Raise nothing."""
     refusal = ras_refusal(version)
     if refusal:
         return RasReply("", refusal)
@@ -119,8 +119,8 @@ def ask_ras(port: int, version: str, seconds: float = SECONDS, host: str = "127.
 
 
 def ask_ras_of(pids: Iterable[int], port: int = 0, seconds: float = SECONDS) -> RasReply:
-    """Return the reply of the RAS of these processes' NCCL, or the reason why there is none. `port` 0 means the one in
-    their environment. Raise nothing."""
+    """Return the report of NCCL RAS from the first of the processes `pids` that has loaded an NCCL of a known version,
+    or the reason why there is none. `port` 0 means the one in the process's environment. Raise nothing."""
     for pid in pids:
         version = nccl_version(pid)
         if version:
@@ -153,7 +153,7 @@ class _Conversation:
         return RasReply(text)
 
     def _ask(self, line: str) -> str:
-        """Send a line, and return the line that answers it."""
+        """Send a line to NCCL RAS, and return the line that answers it."""
         self._send(line)
         while b"\n" not in self._heard:
             if len(self._heard) > _LONGEST_LINE or not self._hear():
@@ -166,7 +166,8 @@ class _Conversation:
         self._connection.sendall(line.encode() + b"\n")
 
     def _hear(self) -> bool:
-        """Wait for more data. Return False at the end of the connection."""
+        """Wait for more data from NCCL RAS, and append it to the received data. Return False at the end of the
+        connection."""
         self._connection.settimeout(self._left())
         more = self._connection.recv(65536)
         self._heard += more

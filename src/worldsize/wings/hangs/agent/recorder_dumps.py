@@ -49,10 +49,10 @@ returns no path."""
 
 
 def ask_recorders(pids: Mapping[int, int], directory: str, seconds: float = SECONDS) -> dict[int, DumpAnswer]:
-    """Request the dump of each rank, and return the answers by rank, within `seconds`. Raise nothing.
+    """Request a dump of the Flight Recorder from each rank's Python in `pids` (rank to process ID), and return the
+    answers by rank, within `seconds`. Raise nothing.
 
-    pids       each rank's own Python, by rank
-    directory  the directory in which the hook in the ranks opens their files
+    `directory` is the directory in which the hook in the ranks opens their files.
     """
     answers: dict[int, DumpAnswer] = {}
     waiting: dict[int, Look] = {}
@@ -77,7 +77,8 @@ def ask_recorders(pids: Mapping[int, int], directory: str, seconds: float = SECO
 
 
 def read_answer(rank: int, answer: DumpAnswer) -> Dump:
-    """Return the rank's dump, with a fault if there is none. Reading may wait for a file server. Raise nothing."""
+    """Return the rank's Flight Recorder dump, read from the files in `answer`, with a fault if there is none. Reading
+    may wait for a file server. Raise nothing."""
     if answer.problem:
         return Dump(rank, (), {}, False, None, f"is missing ({answer.problem})")
     dump = read_dump_file(answer.path, rank, answer.taken)
@@ -85,8 +86,8 @@ def read_answer(rank: int, answer: DumpAnswer) -> Dump:
 
 
 def _ask(rank: int, pid: int, directory: str) -> tuple[Look, str]:
-    """Send the request to the rank. Return the function that looks for its dump, and the reason why no request was
-    sent; "" if it was."""
+    """Send the request for a Flight Recorder dump to a rank's process. Return the function that looks for the dump, and
+    the reason why no request was sent; "" if it was."""
     base = os.path.join(directory, f"rank-{rank:05d}")
     if state_of(pid) == "D":  # reading its memory may wait, too
         return _Answered(base).find, "the rank waits in the kernel"
@@ -152,7 +153,8 @@ def _forget(path: str) -> None:
 
 
 def _write_to(pid: int, number: str) -> str:
-    """Write to the pipe, without waiting. Return the reason if it could not be written to; "" otherwise."""
+    """Write a request to the pipe that is the descriptor `number` of the process `pid`, without waiting. Return the
+    reason if it could not be written; "" otherwise."""
     try:
         with Descriptor(os.open(f"/proc/{pid}/fd/{number}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as pipe:
             os.write(pipe, b"\n")
@@ -162,7 +164,7 @@ def _write_to(pid: int, number: str) -> str:
 
 
 def _descriptors(pid: int) -> Iterator[tuple[str, str]]:
-    """Yield the number and the link target of each open file of the process; nothing if this process may not read
+    """Yield the number and the link target of each open file of the process `pid`; nothing if this process may not read
     them."""
     folder = f"/proc/{pid}/fd"
     try:

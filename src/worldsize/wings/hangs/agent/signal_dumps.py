@@ -43,14 +43,14 @@ class SignalAnswer(NamedTuple):
 
 
 def dump_signal() -> int:
-    """Return the number of the signal on this system."""
+    """Return the number of the signal, on this system, at which ranks write their stacks by faulthandler."""
     return signal.SIGRTMAX - SIGNALS_BELOW_LAST
 
 
 def ask_by_signal(files: Mapping[int, str], deadline: float) -> dict[int, SignalAnswer]:
-    """Return the stacks of each process in `files`, which contains the file that each process writes to. Processes with
-    different files write at the same time. Each process has `SECONDS_EACH` at most, and none writes after `deadline`
-    (monotonic). Raise nothing."""
+    """Request the stacks of each process in `files` by a signal to faulthandler, and return the answers by process ID.
+    `files` maps each process ID to the file that the process writes to. Processes with different files write at the
+    same time. Each process has `SECONDS_EACH` at most, and none writes after `deadline` (monotonic). Raise nothing."""
     answers: dict[int, SignalAnswer] = {}
     waiting: dict[str, list[int]] = {}
     for pid, path in files.items():
@@ -69,7 +69,8 @@ def ask_by_signal(files: Mapping[int, str], deadline: float) -> dict[int, Signal
 
 
 def refusal(pid: int, path: str) -> str:
-    """Return the reason why the signal must not be sent to this process; "" if it may be."""
+    """Return the reason why the signal of faulthandler must not be sent to the process `pid`, which would write to
+    `path`. "" if it may be sent."""
     masks = _signal_masks(pid)
     bit = 1 << (dump_signal() - 1)
     if not masks.get("SigCgt", 0) & bit:
@@ -82,7 +83,8 @@ def refusal(pid: int, path: str) -> str:
 
 
 def _signal_masks(pid: int) -> dict[str, int]:
-    """Return the signal sets of a process's main thread, by their names in proc(5)."""
+    """Return the signal sets of the main thread of the process `pid` as bit masks, by their names in proc(5), such as
+    SigCgt."""
     found: dict[str, int] = {}
     for line in read_if_possible(f"/proc/{pid}/status").split(b"\n"):
         name, _, value = line.partition(b":")
@@ -95,9 +97,9 @@ def _signal_masks(pid: int) -> dict[str, int]:
 
 
 def _has_open(pid: int, path: str) -> bool:
-    """Return whether one of the process's descriptors is this file. A program may have closed all descriptors that it
-    does not know, and have another file under that number. If this process may not read the descriptors, return whether
-    any process has the file open."""
+    """Return whether the process `pid` has the file `path` open. A program may have closed all descriptors that it does
+    not know, and have another file under that number. If this process may not read the descriptors, return whether any
+    process has the file open."""
     folder = f"/proc/{pid}/fd"
     try:
         wanted = os.stat(path)
@@ -109,7 +111,8 @@ def _has_open(pid: int, path: str) -> bool:
 
 
 def _is_file(link: str, wanted: os.stat_result) -> bool:
-    """Return whether a descriptor's link leads to this file. Raise PermissionError."""
+    """Return whether `link`, the /proc link of a process's descriptor, leads to the file with the status `wanted`.
+    Raise PermissionError."""
     try:
         if not os.readlink(link).startswith("/"):
             return False  # a pipe or a socket
@@ -120,8 +123,8 @@ def _is_file(link: str, wanted: os.stat_result) -> bool:
 
 
 def _is_open_somewhere(path: str) -> bool:
-    """Return whether a process of this machine has the file open for writing: the kernel then grants no lease for
-    reading. False if the file system grants no leases at all, as with most network file systems."""
+    """Return whether a process of this machine has the file `path` open for writing: the kernel then grants no lease
+    for reading. False if the file system grants no leases at all, as with most network file systems."""
     import fcntl
 
     try:
@@ -135,7 +138,8 @@ def _is_open_somewhere(path: str) -> bool:
 
 
 def make_room(path: str, most: int) -> None:
-    """Empty the file if it has more than `most` bytes. The writing process appends, and continues at the new end."""
+    """Empty the rank's file of stacks `path` if it has more than `most` bytes. The writing process appends, and
+    continues at the new end."""
     try:
         if os.stat(path, follow_symlinks=False).st_size > most:
             flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -177,7 +181,8 @@ class _Request:
         return self._is_open
 
     def look(self) -> None:
-        """Read the data that was written since the last look."""
+        """Read the stacks that the process has written to its file since the request was sent. The request ends when
+        the data is quiet and complete, or at the time limit."""
         if not self._is_open:
             return
         now = time.monotonic()

@@ -32,9 +32,9 @@ class SignsOfLife:
     def add(
         self, sample: Sample, ranks: Collection[int], gpus: Iterable[GpuReading] = (), is_asked: bool = False
     ) -> NodeSigns:
-        """Return the signs of the node after this sample. `ranks` are those that are alive, `gpus` are readings of
-        their GPUs. `is_asked` is true if stacks were requested from ranks since the last sample, since writing these is
-        no sign of life."""
+        """Return the node's signs of life after the sample `sample` of its logs and processes: among others the seconds
+        of silence. `ranks` are those that are alive, `gpus` are readings of their GPUs. `is_asked` is true if stacks
+        were requested from ranks since the last sample, since writing these is no sign of life."""
         last, self._last = self._last, sample
         is_alive = last is not None and (last.logged != sample.logged or (not is_asked and has_moved(last, sample)))
         readings = tuple(gpus)
@@ -45,7 +45,8 @@ class SignsOfLife:
         return NodeSigns(sample.at - self._at, any(size > 0 for size in sample.logged), tuple(sorted(ranks)), idle)
 
     def _idle(self, readings: Collection[GpuReading], at: float) -> float:
-        """Return the seconds for which the GPUs have been idle, according to recent readings."""
+        """Return the seconds, at time `at`, for which the node's GPUs have been idle, according to recent readings. 0.0
+        if they are not known to be idle."""
         if at - self._read_at > self._patience or (readings and not self._gpus.are_idle):
             self._idle_since = None
         if readings:
@@ -56,8 +57,8 @@ class SignsOfLife:
 
 
 def has_moved(before: Sample, after: Sample) -> bool:
-    """Return whether a process has moved more bytes than a process does that waits for all ranks at the start, or is
-    new or gone."""
+    """Return whether the node's processes have done more between two samples than wait for all ranks at the start: one
+    of them has moved more bytes than such a process does, or is new or gone."""
     if before.work.keys() != after.work.keys():
         return True
     quiet = QUIET_BYTES_AT_START * (after.at - before.at)

@@ -39,8 +39,9 @@ for file, line in asked:
 
 
 def with_source_lines(found: Iterable[RankStacks], deadline: float) -> list[RankStacks]:
-    """Return `found` with the source of the innermost line of each main thread, and of the innermost line of the user's
-    own code, if it can be read before `deadline` (monotonic) and within `SECONDS`. Raise nothing."""
+    """Return the ranks' stacks `found` with source text added: that of the innermost line of each main thread, and that
+    of the innermost line of the user's own code. Text is missing if it cannot be read before `deadline` (monotonic) and
+    within `SECONDS`. Raise nothing."""
     stacks = list(found)
     places = sorted({place for each in stacks for place in _places(each)})[:_MOST_LINES]
     texts = dict(zip(places, _lines(places, min(SECONDS, deadline - time.monotonic())))) if places else {}
@@ -59,7 +60,8 @@ def _read_frames(thread: ThreadStack) -> list[Frame]:
 
 
 def _lines(places: Sequence[tuple[str, int]], seconds: float) -> list[str]:
-    """Return the texts of the first of these lines, up to the last one that could be read in time."""
+    """Return the source texts of the lines at `places` (file and line number), up to the last one that could be read
+    within `seconds`."""
     if seconds <= 0:
         return []
     order = json.dumps([_MOST_BYTES, _MOST_CHARACTERS, places]).encode()

@@ -96,8 +96,8 @@ def collect_stacks(
     seconds: float = SECONDS,
     find_program: Callable[[Iterable[int]], str | None] = find_py_spy,
 ) -> Iterator[RankStacks]:
-    """Yield the stacks of each rank's own Python, and then those of its children, if it may wait for its data loader's
-    workers or for a child. End within `seconds`, and raise nothing for the data that is read.
+    """Yield the Python stacks of each rank's own Python, and then those of its children, if it may wait for its data
+    loader's workers or for a child. End within `seconds`, and raise nothing for the data that is read.
 
     roots         the process that was started for each rank; several ranks may share one
     directory     the directory in which the hook in the ranks opens their files (`inrank`)
@@ -118,7 +118,8 @@ def collect_stacks(
 
 
 def _collect(wanted: Sequence[_Wanted], program: str | None, directory: str, deadline: float) -> Iterator[RankStacks]:
-    """Yield the stacks of the wanted processes: first those that need no signal, then the others."""
+    """Yield the stacks of the processes `wanted`: first those that py-spy can read or that are not signalled, then
+    those that write them by faulthandler."""
     problems = {each.pid: _NOT_ASKED.get(state_of(each.pid), "") for each in wanted}
     waits = {each.pid: _waits(each.pid) for each in wanted}  # reading stacks wakes threads up
     problems.update(
@@ -168,7 +169,8 @@ def _collect(wanted: Sequence[_Wanted], program: str | None, directory: str, dea
 def _stacks_of(
     wanted: _Wanted, source: str, threads: tuple[ThreadStack, ...], problem: str, before: int | None
 ) -> RankStacks:
-    """Return the stacks of a process with the kernel's values for it, from files whose reading never waits."""
+    """Return the RankStacks of a process: the given threads, and the kernel's values for the process (state, CPU time,
+    wait channel), from files whose reading never waits."""
     pid = wanted.pid
     channel = parse_wait_channel(read_if_possible(f"/proc/{pid}/wchan", _MOST_STAT))
     work = parse_proc(pid, _thread_stats(pid))
@@ -181,8 +183,8 @@ def _stacks_of(
 
 
 def collect_dumps(pids: Mapping[int, int], directory: str, seconds: float) -> Iterator[Dump]:
-    """Yield the dump of each rank's recorder, with a `fault` if there is none. `pids` contains each rank's own Python.
-    Reading a file may wait for a file server. Raise nothing."""
+    """Yield the Flight Recorder dump of each rank, with a `fault` if there is none. `pids` maps each rank to its own
+    Python. Reading a file may wait for a file server. Raise nothing."""
     for rank, answer in sorted(ask_recorders(pids, directory, seconds).items()):
         yield read_answer(rank, answer)
 
@@ -209,7 +211,7 @@ class _Order(NamedTuple):
 
 
 def _order_of(value: Any) -> _Order:
-    """Return the order in a JSON value. Raise one of PARSE_ERRORS."""
+    """Return the order to collect stacks that a JSON value contains. Raise one of PARSE_ERRORS."""
     return _Order(
         {int(rank): int(pid) for rank, pid in value["ranks"].items()},
         str(value["directory"]),
@@ -219,7 +221,8 @@ def _order_of(value: Any) -> _Order:
 
 
 def main() -> None:
-    """Execute the order on the standard input. Exit with an error for an invalid order."""
+    """Read the order to collect stacks from standard input, and print the stacks and dumps as lines. Exit with an error
+    for an invalid order."""
     try:
         order = _order_of(json.loads(sys.stdin.buffer.read()))
     except PARSE_ERRORS as error:
@@ -230,7 +233,8 @@ def main() -> None:
 
 
 def _lines(order: _Order) -> Iterator[str]:
-    """Yield the results as lines, each as soon as it is known, within the order's seconds altogether."""
+    """Yield the stacks of the ranks in `order`, and then their Flight Recorder dumps if requested, as lines of JSON,
+    each as soon as it is known, within the order's seconds altogether."""
     end = time.monotonic() + order.seconds
     for_dumps = _SHARE_FOR_DUMPS * order.seconds if order.dumps else 0.0
     pids: dict[int, int] = {}

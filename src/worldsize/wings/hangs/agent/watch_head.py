@@ -72,7 +72,8 @@ class WatchedRun:
         return self._judge != 0
 
     def hear(self, node: int, message: Mapping[str, Any]) -> None:
-        """Process the message of a node. A damaged message is ignored."""
+        """Process the message that the watchdog's part on the node `node` has sent: its signs of life, or its stacks
+        for a sample. A damaged message is ignored."""
         signs = signs_of(message.get("signs"))
         if signs is not None:
             self._signs[node] = signs
@@ -84,7 +85,8 @@ class WatchedRun:
             self._watch.note_answer(node, number)
 
     def step(self, nodes: Collection[int], now: float) -> None:
-        """Do the work that is due. `nodes` are those that are still part of the run."""
+        """Do the head's work in the watch over the run that is due: request a sample of the stacks, start the judge, or
+        report its result. `nodes` are those that are still part of the run."""
         if self._judge:
             is_late = now >= self._judge_until
             if is_late:
@@ -106,12 +108,13 @@ class WatchedRun:
             self._recorder.write_event("notice", id=HANG, text="the run continues: there are signs of life again")
 
     def close(self) -> None:
-        """Kill the judge, if it still runs, without waiting for it."""
+        """Kill the program that judges whether the run hangs, if it still runs, without waiting for it."""
         if self._judge in self._spared:
             processes.signal_process(self._judge, signal.SIGKILL)
 
     def _forget_samples(self) -> None:
-        """Remove the samples of a run that works. A run that works in silence for days is sampled again and again."""
+        """Remove the files with the samples of the ranks' stacks, since the run works. A run that works in silence for
+        days is sampled again and again."""
         for path in self._kept:
             try_unlink(path)
         self._kept.clear()
@@ -144,7 +147,8 @@ class WatchedRun:
             self._watch.note_judgement(False, now)
 
     def _finish_judging(self, now: float) -> None:
-        """Report the result of the judge, after it has ended."""
+        """Read the judgement on the silent run from hang.json, after the judge has ended. If the run hangs, record this
+        as an event and a notice, and stop the run if the job asks for it."""
         self._judge = 0
         found = read_object(self._paths.judged)
         sentence = found.get("sentence")

@@ -58,7 +58,7 @@ class WatchedNode:
         return self._collector != 0
 
     def look(self, now: float) -> None:
-        """Take a sample of the signs of life, and report it to the head."""
+        """Take a sample of the signs of life of the node's ranks, and report it to the head."""
         running = self._ranks.running()
         living = [rank for process in running.values() for rank in process.ranks]
         sample = sample_node(self._paths, running, running, now)
@@ -68,7 +68,7 @@ class WatchedNode:
 
     def start_collecting(self, number: int, dumps: bool) -> None:
         """Start the program that takes the stacks of this node's ranks, as sample `number` of the run; with `dumps`,
-        also the dumps of their recorders. Do nothing if the program is running already."""
+        also their Flight Recorder dumps. Do nothing if the program is running already."""
         if self._collector:
             return
         self._number = number
@@ -85,8 +85,8 @@ class WatchedNode:
             self._tell({"sampled": number, "text": ""})
 
     def finish_collecting(self, now: float) -> None:
-        """Report the results of the program to the head, once it has ended or is late. It may wait for a file server
-        for ever."""
+        """Send the stacks that the collecting program has found to the head, once the program has ended. Kill the
+        program if it is late, since it may wait for a file server for ever."""
         if not self._collector:
             return
         if self._collector in self._ranks.spared:
@@ -100,7 +100,7 @@ class WatchedNode:
         self._tell({"sampled": self._number, "text": _sendable(text)})
 
     def close(self) -> None:
-        """Kill the programs that still run, without waiting for them."""
+        """Kill the programs that read the node's GPUs and stacks, if they still run, without waiting for them."""
         self._gpus.close()
         if self._collector in self._ranks.spared:
             processes.signal_process(self._collector, signal.SIGKILL)
@@ -111,7 +111,8 @@ class WatchedNode:
 
 
 def _sendable(text: str) -> str:
-    """Return the complete lines of `text` that fit into a message, in which they are JSON within JSON."""
+    """Return the complete lines of `text`, a node's stacks, that fit into one message to the head, in which they are
+    JSON within JSON. Lines that do not fit are left out."""
     kept, room = [], _MOST_SENT
     for line in filter(None, text.split("\n")):
         size = len(json.dumps(json.dumps(line + "\n")))
@@ -122,7 +123,7 @@ def _sendable(text: str) -> str:
 
 
 def packages() -> str:
-    """Return the path that contains the package: a folder, or agent.pyz."""
+    """Return the path that contains the package `worldsize`: a folder, or agent.pyz."""
     found = os.path.abspath(__file__)
     for _ in range(5):  # agent, hangs, wings, worldsize, and its container
         found = os.path.dirname(found)
@@ -130,8 +131,8 @@ def packages() -> str:
 
 
 def start_program(program: str, order: str, output: str) -> int:
-    """Start a helper that reads `order` from its standard input and writes its standard output to a file. Return its
-    pid. Raise OSError."""
+    """Start the Python code `program` as a helper of the agent that reads `order` from its standard input and writes
+    its standard output to the file `output`. Return its process ID. Raise OSError."""
     with Descriptor(open_unnamed_file("order")) as descriptor:
         write_all(descriptor, order.encode())
         os.lseek(descriptor, 0, os.SEEK_SET)

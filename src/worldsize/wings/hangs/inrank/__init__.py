@@ -23,7 +23,8 @@ _PR_SET_PTRACER = 0x59616D61
 
 
 def at_start() -> None:
-    """Prepare this process. Takes less than a millisecond, and raises nothing."""
+    """Prepare this rank's Python for requests for its stacks: register faulthandler, allow tracing, and wait for torch.
+    Takes less than a millisecond, and raises nothing."""
     for part in (_register, _allow_tracing, _wait_for_torch):
         try:
             part()
@@ -32,15 +33,15 @@ def at_start() -> None:
 
 
 def stacks_file(error_file: str) -> str:
-    """Return the file for the stacks of the rank whose exceptions go to `error_file`. It has the same name, in the
-    folder `stacks` next to the folder of that file."""
+    """Return the path of the file for the stacks of the rank whose exceptions go to `error_file`. It has the same name,
+    with the ending .txt, in the folder `stacks` next to the folder of `error_file`."""
     folder, name = os.path.split(error_file.replace("%t", os.environ.get("SLURM_PROCID", "0").zfill(5)))
     return os.path.join(os.path.dirname(folder), "stacks", name.rpartition(".")[0] + ".txt")
 
 
 def _register() -> None:
-    """Register faulthandler to write all stacks at the signal, unless this process has a handler for it already.
-    Handlers are not chained, since the signal ends the process by default."""
+    """Register faulthandler to write the stacks of all threads at the dump signal, unless this process has a handler
+    for that signal already. Handlers are not chained, since the signal ends the process by default."""
     import _signal  # type: ignore[import-not-found]  # the source of `signal`'s enums
     import faulthandler
 
@@ -88,7 +89,7 @@ def _wait_for_torch() -> None:
 
 
 def start_recorder() -> None:
-    """Set the variables that torch's recorder reads, if the job has a watchdog. Start the thread that waits for
+    """Set the variables that torch's Flight Recorder reads, if the job has a watchdog. Start the thread that waits for
     requests for a dump, if this process is the rank's own Python. Raise OSError."""
     from . import recorder
 
@@ -134,7 +135,8 @@ def _declare_tracer() -> None:
 
 
 def _agent() -> int:
-    """Return the ID of the process that has started this rank's session; 0 if it cannot be read."""
+    """Return the ID of the process that has started this rank's session, usually the node's agent. 0 if it cannot be
+    read."""
     try:
         with open(f"/proc/{os.getsid(0)}/stat") as file:
             return int(file.read().rpartition(") ")[2].split()[1])

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 
 def set_variables(base: str) -> None:
-    """Set the variables that the user has not set: the number of calls that the recorder keeps, and the path of the
-    dumps that NCCL's watchdog writes by itself. `base` is the same as for `start`. From the release on that also
-    records for gloo (2.8), the variables have new names, and the old names cause a warning in each rank's log.
+    """Set the variables of torch's Flight Recorder that the user has not set: among others the number of calls that the
+    recorder keeps, and the path of the dumps that NCCL's watchdog writes by itself. `base` is the same as for `start`.
+    From the release on that also records for gloo (2.8), the variables have new names, and the old names cause a
+    warning in each rank's log.
 
     TORCH_INCLUDE_STACK_TRACE is 0, since a dump with Python's frames waits for Python's lock (pytorch#167023).
     TORCH_NCCL_DUMP_ON_TIMEOUT is 1, the default since pytorch#143446.
@@ -48,8 +49,8 @@ def set_variables(base: str) -> None:
 
 
 def start(base: str) -> None:
-    """Start the thread that waits for requests. `base` is the path of the rank's file of stacks, without its ending.
-    Raise OSError."""
+    """Start the thread that waits at a pipe for requests for Flight Recorder dumps. `base` is the path of the rank's
+    file of stacks, without its ending. Raise OSError."""
     import _thread  # without `threading`, which waits for its threads
 
     path = f"{base}.{os.getpid()}.recorder"
@@ -62,7 +63,8 @@ def start(base: str) -> None:
 
 
 def _answer(pipe: int, base: str) -> None:
-    """Write dumps for each line of the pipe, until another file has its descriptor number."""
+    """Write Flight Recorder dumps for each request that the descriptor `pipe` receives, until another file has its
+    descriptor number."""
     wanted = os.fstat(pipe).st_ino
     try:
         while os.fstat(pipe).st_ino == wanted and os.read(pipe, _ALWAYS):
@@ -75,8 +77,8 @@ def _answer(pipe: int, base: str) -> None:
 
 
 def _write(base: str) -> None:
-    """Write the dumps of NCCL's recorder, and last that of gloo's, to their files. Do nothing if this torch has
-    none."""
+    """Write the Flight Recorder dumps of NCCL, and last that of gloo, to files whose paths begin with `base`. Do
+    nothing if this torch has no recorder."""
     distributed = sys.modules.get("torch._C._distributed_c10d")
     own, nccl = (getattr(distributed, name, None) for name in ("_dump_fr_trace", "_dump_nccl_trace"))
     if nccl is not None:

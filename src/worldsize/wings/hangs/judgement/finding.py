@@ -57,7 +57,7 @@ class Finding(NamedTuple):
 
 
 def told(witness: str, text: str) -> Finding:
-    """Return a finding that names no rank."""
+    """Return a finding of the witness `witness` that names no rank, and only describes its observation in `text`."""
     return Finding(witness, None, (), "", None, (), None, text)
 
 
@@ -68,14 +68,14 @@ def ranks_text(ranks: Iterable[int]) -> str:
 
 
 def call_text(call: str, sequence: int | None, group: str = "") -> str:
-    """Return the name of a call: "all_reduce #7", "call #7 of group 2", "a collective call"."""
+    """Return the text that names a collective call: "all_reduce #7", "call #7 of group 2", "a collective call"."""
     what = (call or "a collective call") if sequence is None else f"{call or 'call'} #{sequence}"
     return f"{what} of {group}" if group else what
 
 
 def is_minority(few: Sequence[int], many: Sequence[int], unseen: int = 0) -> bool:
-    """Return whether the `few` ranks are so few compared with `many` that they are the odd ones, for any behaviour of
-    the `unseen` ones. One of two ranks also counts."""
+    """Return whether the ranks in `few` are so few compared with those in `many` that they are the odd ones, for any
+    behaviour of the `unseen` other ranks. One of two ranks also counts."""
     return bool(few) and (len(few) + unseen < len(many) or (len(few), len(many), unseen) == (1, 1, 0))
 
 

@@ -45,8 +45,8 @@ class GpuReading(NamedTuple):
 
 
 def works(reading: GpuReading, highest: GpuReading | None) -> bool:
-    """Return whether the GPU works. `highest` holds its highest values while the run gave other signs of life; None if
-    there is no such reading."""
+    """Return whether a GPU works, according to its reading of memory traffic and power. `highest` holds the GPU's
+    highest values while the run gave other signs of life; None if there is no such reading."""
     if reading.traffic is None or reading.traffic < LEAST_TRAFFIC:
         return False
     if highest is None:
@@ -55,8 +55,8 @@ def works(reading: GpuReading, highest: GpuReading | None) -> bool:
 
 
 def is_idle(reading: GpuReading, highest: GpuReading | None) -> bool:
-    """Return whether the GPU has worked before, and no longer does. False for a GPU that has always had little work,
-    since it cannot be distinguished from one that works."""
+    """Return whether a GPU has worked before, according to its `highest` values, and no longer does, according to its
+    reading. False for a GPU that has always had little work, since it cannot be distinguished from one that works."""
     has_worked = highest is not None and highest.traffic is not None and highest.traffic >= LEAST_TRAFFIC
     return has_worked and reading.traffic is not None and reading.traffic <= MOST_IDLE_TRAFFIC
 
@@ -74,8 +74,8 @@ class GpuSigns:
         self._highest: dict[int, GpuReading] = {}
 
     def add(self, readings: Iterable[GpuReading], is_alive: bool) -> bool:
-        """Record the readings, and return whether any of the GPUs works. `is_alive` is true if the ranks have given
-        another sign of life meanwhile, so that these readings show the level of a GPU at work."""
+        """Record the readings of a node's GPUs, and return whether any of the GPUs works. `is_alive` is true if the
+        ranks have given another sign of life meanwhile, so that these readings show the level of a GPU at work."""
         found = list(readings)
         if is_alive:
             for each in found:

@@ -30,7 +30,8 @@ class NodeAnswer(NamedTuple):
 
 
 def parse_answer(text: str, most: int = MOST_CHARACTERS) -> NodeAnswer:
-    """Return the answer in the first `most` characters of `text`. Raise nothing for any text."""
+    """Return a node's stacks and Flight Recorder dumps in the first `most` characters of `text`, the output of the
+    node's stack collector. Raise nothing for any text."""
     stacks: list[RankStacks] = []
     dumps: dict[int, Dump] = {}
     for line in text[:most].split("\n", _MOST_LINES)[:_MOST_LINES]:

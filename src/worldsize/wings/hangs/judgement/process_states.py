@@ -22,8 +22,8 @@ class RankState(NamedTuple):
 
 
 def process_findings(states: Mapping[int, RankState]) -> list[Finding]:
-    """Return the findings from the states, by rank, of a run that makes no progress. Findings that name ranks come
-    first; there is always at least one.
+    """Return the findings on a run that makes no progress from the states of its ranks' processes, by rank. Findings
+    that name ranks come first; there is always at least one.
 
     A rank that has ended with 0 while others wait, or that was stopped, enters no further call. Both are certain. A
     debugger's rank may be under examination by a user, and a rank that waits in the kernel may continue.

@@ -66,7 +66,7 @@ class Verdict(NamedTuple):
 def hang_verdict(
     findings: Iterable[Finding], nodes: Mapping[int, int] | None = None, missing: Mapping[str, str] | None = None
 ) -> Verdict:
-    """Return the verdict on a hang.
+    """Return the verdict on which ranks cause a hang, from the findings of all witnesses.
 
     `nodes` maps ranks to their nodes, which the sentence includes. `missing` maps witnesses to the reason why they were
     not consulted; a witness whose findings name no rank is missing with the text of these findings. The caller must not
@@ -85,9 +85,9 @@ def hang_verdict(
 
 
 def _is_doubtful(finding: Finding, said: Iterable[Finding]) -> bool:
-    """Return whether a finding of the stacks, that ranks are in another call than the others, is doubtful. It is
-    doubtful if the Flight Recorder, which knows the process groups of calls, has findings and none of them names the
-    same ranks."""
+    """Return whether `finding` must not count because it is a finding of the stacks that some ranks are in another call
+    than the rest, and the Flight Recorder, which knows the process groups of calls, has findings in `said` of which
+    none names the same ranks."""
     if finding.witness != STACKS or finding.kind != OTHER_CALL:
         return False
     recorded = [each for each in said if each.witness == RECORDER]
@@ -95,7 +95,8 @@ def _is_doubtful(finding: Finding, said: Iterable[Finding]) -> bool:
 
 
 def _missing(findings: Iterable[Finding], given: Mapping[str, str]) -> dict[str, str]:
-    """Return the reason for each witness that names no rank, by witness."""
+    """Return, by witness, the reason why each witness of the hang that names no rank names none: the texts of its
+    findings, else the reason in `given`, else "it was not queried"."""
     heard: dict[str, list[str]] = {}
     naming = set()
     for each in findings:
@@ -110,9 +111,9 @@ def _missing(findings: Iterable[Finding], given: Mapping[str, str]) -> dict[str,
 
 
 def _best_of(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings of one witness merged into one finding, of the kind that takes precedence. Where several
-    findings of this kind name ranks, the merged one names all of these ranks. Return an empty list if no rank is named.
-    """
+    """Return a list with the findings of one witness merged into one Finding, of the kind that takes precedence. Where
+    several findings of this kind name ranks, the merged one names all of these ranks. Return an empty list if no rank
+    is named."""
     named = [each for each in findings if each.kind in KINDS and each.ranks]
     if not named:
         return []
@@ -131,7 +132,7 @@ def _best_of(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _agreeing(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Return the findings grouped by the ranks that they name."""
+    """Return the findings as lists, one for each set of ranks that they name."""
     found: dict[tuple[int, ...], list[Finding]] = {}
     for each in findings:
         found.setdefault(each.ranks, []).append(each)
@@ -139,8 +140,8 @@ def _agreeing(findings: Iterable[Finding]) -> list[list[Finding]]:
 
 
 def _weight(group: Iterable[Finding]) -> int:
-    """Return the weight of findings that name the same ranks, in witnesses. A finding that suffices alone counts as
-    two. Only findings of one kind are added up, and the largest sum counts."""
+    """Return the weight that findings which name the same ranks have for the verdict on a hang, in witnesses. A finding
+    that suffices alone counts as two. Only findings of one kind are added up, and the largest sum counts."""
     return max(sum(_ENOUGH if _is_enough(each) else 1 for each in group if each.kind == kind) for kind in KINDS)
 
 
@@ -190,9 +191,9 @@ def _named(
 
 
 def _kind_of(group: Sequence[Finding]) -> str:
-    """Return the first of KINDS whose findings have enough weight. NOT_LEFT takes precedence where stacks show the rank
-    within a call that the others have left: other witnesses may report that it has not entered the next call, which is
-    also true."""
+    """Return the kind of a group of findings that name the same ranks: the first of KINDS whose findings have enough
+    weight for a verdict. NOT_LEFT takes precedence where stacks show the rank within a call that the others have left:
+    other witnesses may report that the rank has not entered the next call, which is also true."""
     if any(each.witness == STACKS and each.kind == NOT_LEFT for each in group):
         return NOT_LEFT
     return next(kind for kind in KINDS if _weight([each for each in group if each.kind == kind]) >= _ENOUGH)
@@ -201,8 +202,9 @@ def _kind_of(group: Sequence[Finding]) -> str:
 def _unknown(
     findings: Sequence[Finding], said: Iterable[Finding], missing: Mapping[str, str], disagree: bool
 ) -> Verdict:
-    """Return the verdict that names no rank. Its sentence contains the findings that name ranks, else the text of the
-    stacks or of the recorder, else the reasons why the witnesses are missing."""
+    """Return the verdict UNKNOWN on a hang, which names no rank. Its sentence contains the findings that name ranks
+    (`findings`), else the text of the stacks or of the recorder, else the reasons why the witnesses are missing.
+    `disagree` is whether several findings would each suffice."""
     witnesses = tuple(each.witness for each in findings)
     shown = [f"{TITLES[each.witness]}: {each.text}" for each in findings]
     if disagree:

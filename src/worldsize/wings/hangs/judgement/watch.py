@@ -60,7 +60,7 @@ class NodeSigns(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The next step of the watch.
+    """The next step of the watch over a silent run.
 
     action   "sample": each node samples its stacks; "judge": the samples `numbers` are judged; "resumed": report that a
              run which was called stuck makes progress again
@@ -76,11 +76,12 @@ class Step(NamedTuple):
 
 
 class Watch:
-    """The watch of the head over the silence of all nodes. Times are seconds of one monotonic clock."""
+    """The watch of the head over the silence of all nodes of a run: it decides when the stacks are sampled and judged.
+    Times are seconds of one monotonic clock."""
 
     def __init__(self, limit: float, now: float) -> None:
-        """Start the watch at time `now`. `limit` is the number of seconds of silence after which a run that has begun
-        to write output is suspected."""
+        """Start the watch over a silent run at time `now`. `limit` is the number of seconds of silence after which a
+        run that has begun to write output is suspected."""
         self._limit = limit
         self._gap = min(LONGEST_GAP, max(SHORTEST_GAP, GAP_SHARE * limit))
         self._factor = 1.0
@@ -100,7 +101,8 @@ class Watch:
         return self._number
 
     def step(self, signs: Mapping[int, NodeSigns], nodes: Collection[int], now: float) -> Step | None:
-        """Return the next step, by the latest report of each of `nodes`; None if there is nothing to do."""
+        """Return the watch's next step at time `now` (take or judge a sample of stacks, or report progress), by the
+        latest signs of life of each of `nodes`; None if there is nothing to do."""
         if self._judging:
             return None
         silent = self._silence(signs, nodes)
@@ -117,20 +119,22 @@ class Watch:
         return self._sample(now) if silent >= wanted and now - self._looked_at >= self._limit else None
 
     def note_answer(self, node: int, number: int) -> None:
-        """Record that a node has taken the sample `number` of its ranks."""
+        """Record that a node has taken sample `number` of its ranks' stacks. A number other than that of the latest
+        requested sample is ignored."""
         if number == self._number:
             self._answered.add(node)
 
     def note_judgement(self, stuck: bool, now: float) -> None:
-        """Record how the samples were judged. The next look at a run that works comes later."""
+        """Record at time `now` whether the samples of stacks were judged to show that the run is stuck. The next look
+        at a run that works comes after a longer silence."""
         self._judging, self._taken, self._stuck = False, (), stuck
         self._looked_at = now
         if not stuck:
             self._factor = min(LONGEST_FACTOR, 2 * self._factor)
 
     def _silence(self, signs: Mapping[int, NodeSigns], nodes: Collection[int]) -> float:
-        """Return the seconds for which the whole run has been silent; 0 if a node has not reported, or no rank is
-        alive."""
+        """Return the seconds since the last sign of life of any rank on `nodes`; 0 if a node has not reported, or if no
+        rank is alive."""
         told = [signs.get(node) for node in nodes]
         living = [each for each in told if each is not None and each.ranks]
         if None in told or not living:
@@ -159,8 +163,8 @@ class Watch:
         return Step("judge", numbers=self._taken)
 
     def _after_judgement(self, silent: float, now: float) -> Step | None:
-        """Return the step after a run was called stuck: "resumed" once signs of life have lasted long enough, else
-        None. Output that a run writes as it ends, such as the traceback of a timeout, is not progress."""
+        """Return the watch's next step after a run was called stuck: "resumed" once signs of life have lasted long
+        enough, else None. Output that a run writes as it ends, such as the traceback of a timeout, is not progress."""
         if silent >= self._limit / 2:
             self._alive_at = None
             return None
@@ -172,7 +176,8 @@ class Watch:
 
 
 def signs_of(value: Any) -> NodeSigns | None:
-    """Return the signs that a node has reported as plain data; None for any other value."""
+    """Return the signs of life (NodeSigns) that a node has reported as a JSON object; None for a value that is not such
+    a report."""
     if not isinstance(value, dict):
         return None
     silent, spoke, ranks, idle = (value.get(name) for name in ("silent", "spoke", "ranks", "idle"))

@@ -59,16 +59,16 @@ _NAMES = {
 
 
 class Progress(NamedTuple):
-    """The progress of a rank in a process group: the number of the last call that it has made (`enqueued`), and of the
-    last call that has ended (`completed`). 0 if there is none."""
+    """The progress of a rank in an NCCL process group: the number of the last collective call that the rank has made
+    (`enqueued`), and of the last call that has ended (`completed`). 0 if there is none."""
 
     enqueued: int
     completed: int
 
 
 def watchdog_findings(lines: Mapping[int, Iterable[str]], world_size: int) -> list[Finding]:
-    """Return the findings from the ranks' logs; at least one. `lines` maps each rank to the lines of its log, of which
-    the last ones are enough."""
+    """Return the findings on which ranks block the others, from the lines of NCCL's watchdog in the ranks' logs; a list
+    of at least one Finding. `lines` maps each rank to the lines of its log, of which the last ones are enough."""
     said = {rank: list(each) for rank, each in lines.items() if 0 <= rank < world_size}
     calls = watchdog_calls(said)
     progress = _progress(said)
@@ -85,9 +85,9 @@ def watchdog_findings(lines: Mapping[int, Iterable[str]], world_size: int) -> li
 
 
 def _progress(lines: Mapping[int, Iterable[str]]) -> dict[str, dict[int, Progress]]:
-    """Return the last progress that each rank's watchdog has reported, by process group and rank. The group "" is that
-    of all ranks. The number in `[… Rank N]` is a rank within the group, so the rank is taken from the log that has the
-    line."""
+    """Return the last progress (enqueued and completed calls) that each rank's NCCL watchdog has written to the rank's
+    log, by process group and rank. The group "" is that of all ranks. The number in `[… Rank N]` is a rank within the
+    group, so the rank is taken from the log that has the line."""
     found: dict[str, dict[int, Progress]] = {}
     for rank, said in lines.items():
         for line in said:
@@ -101,8 +101,9 @@ def _progress(lines: Mapping[int, Iterable[str]]) -> dict[str, dict[int, Progres
 
 
 def _behind(group: str, progress: Mapping[int, Progress], calls: Mapping[int, Call], world_size: int) -> Finding | None:
-    """Return the finding that names the ranks whose last call has ended, while others wait in a later call; None if
-    there are none."""
+    """Return the Finding about the ranks of one process group that have made the fewest calls and whose last call has
+    ended, while others wait in a later call; None if there are none. It names no rank if these ranks are not a clear
+    minority."""
     low = min(each.enqueued for each in progress.values())
     absent = tuple(sorted(rank for rank, each in progress.items() if each.enqueued == low))
     ahead = tuple(sorted(rank for rank, each in progress.items() if each.enqueued > low))
@@ -118,8 +119,8 @@ def _behind(group: str, progress: Mapping[int, Progress], calls: Mapping[int, Ca
 
 
 def _elsewhere(calls: Mapping[int, Call], world_size: int) -> Finding | None:
-    """Return the finding that names the ranks that timed out in another call than most; None if all timed out in the
-    same one."""
+    """Return the Finding that names the ranks whose NCCL watchdog timed out in another collective call than most; None
+    if all timed out in the same one. It names no rank if there is no clear minority."""
     odd = tuple(odd_ranks(calls))
     if not odd:
         if len(set(calls.values())) < 2:
@@ -137,8 +138,8 @@ def _elsewhere(calls: Mapping[int, Call], world_size: int) -> Finding | None:
 
 
 def _silent(calls: Mapping[int, Call], speaking: Iterable[int], world_size: int) -> Finding:
-    """Return the finding that names the ranks whose watchdogs reported nothing, because these ranks wait for
-    nothing."""
+    """Return the Finding about the ranks whose NCCL watchdogs reported no timeout, because these ranks wait for
+    nothing. It names no rank if all have reported, or if the silent ranks are not a clear minority."""
     waiting = tuple(sorted(speaking))
     silent = tuple(sorted(set(range(world_size)) - set(waiting)))
     call = next(iter(calls.values()), None) if len(set(calls.values())) == 1 else None

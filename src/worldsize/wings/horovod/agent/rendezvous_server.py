@@ -45,8 +45,8 @@ server.serve_forever()
 
 
 def prepare(launch: NodeLaunch) -> Mapping[str, str]:
-    """Start the server if this node is the head. Return the environment that this node's ranks inherit. Raise OSError
-    if the server cannot be started."""
+    """Start Horovod's rendezvous server if this node is the head. Return the environment that this node's ranks
+    inherit, with the network interface for gloo. Raise OSError if the server cannot be started."""
     environ = with_interface(launch.plan, launch.world, launch.node.node_rank, launch.environ)
     if launch.node.node_rank == 0:
         rank = next(launch._replace(environ=environ, shares=()).ranks())
@@ -55,8 +55,9 @@ def prepare(launch: NodeLaunch) -> Mapping[str, str]:
 
 
 def start_rendezvous_server(plan: Plan, world: RendezvousResult, paths: RunPaths, rank: Mapping[str, str]) -> None:
-    """Start the server on the port that is announced to the ranks. `rank` is the environment of one of the ranks. Raise
-    OSError if the server cannot be started."""
+    """Start Horovod's rendezvous server as a helper process, on the head's port that is announced to the ranks. `rank`
+    is the environment of one of the ranks, from which the server's is derived. Raise OSError if the server cannot be
+    started."""
     head = world.hosts[0]
     names = node_names([host.name for host in world.hosts])
     nodes = ",".join(f"{name}:{len(node.ranks)}" for name, node in zip(names, plan.nodes))
@@ -71,7 +72,7 @@ def start_rendezvous_server(plan: Plan, world: RendezvousResult, paths: RunPaths
 def with_interface(
     plan: Plan, world: RendezvousResult, node_rank: int, environ: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Return `environ` with the network interface for gloo: the one by which this node reached the head. Return
+    """Return `environ` with HOROVOD_GLOO_IFACE set to the network interface by which this node reached the head. Return
     `environ` unchanged if it, or the plan, already names an interface, or if the interface is not found."""
     if INTERFACE in environ or INTERFACE in plan.environment:
         return environ

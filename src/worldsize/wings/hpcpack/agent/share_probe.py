@@ -31,8 +31,9 @@ _GPUS = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format
 
 
 def answer_pings(directory: str, rounds: int, patience: float) -> int:
-    """Answer the pings in `directory`, and return how many of the `rounds` were seen within `patience` seconds. The
-    pings are found by listing the directory: a name that is looked up too early may stay missing."""
+    """Answer each file `ping-NODE-R` in the shared `directory` with a file `pong-NODE-R` of the same content, and
+    return how many of the `rounds` were seen within `patience` seconds. The pings are found by listing the directory: a
+    name that is looked up too early may stay missing."""
     deadline = time.monotonic() + patience
     for number in range(rounds):
         name = f"{os.environ['WORLDSIZE_NODE_RANK']}-{number}"
@@ -56,12 +57,14 @@ def gpu_reports() -> List[Dict[str, str]]:
 
 
 def gpu_instances() -> int:
-    """Return the number of MIG instances that the GPUs are divided into; 0 if they are not divided."""
+    """Return the number of MIG instances that NVIDIA's GPUs of this node are divided into; 0 if they are not
+    divided."""
     return sum(line.strip().startswith("MIG ") for line in _output(["nvidia-smi", "-L"], 30.0).splitlines())
 
 
 def torch_report() -> Dict[str, Any]:
-    """Return {version, cuda, gpus} of torch; {} if this Python cannot import torch."""
+    """Return {version, cuda, gpus} of the PyTorch that this node's Python imports: its version, its CUDA version and
+    the number of GPUs. {} if this Python cannot import torch."""
     lines = _output([sys.executable, "-c", _TORCH], 120.0).splitlines()
     try:
         return dict(json.loads(lines[-1]))

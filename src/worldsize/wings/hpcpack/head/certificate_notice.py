@@ -16,7 +16,8 @@ _reported_urls: set[str] = set()
 
 
 def take_certificate_notice(access: HeadAccess) -> str | None:
-    """Return the notice, and record that it has been given; None if the head's certificate is verified."""
+    """Return the text of the notice that the head node's certificate is not verified, and record that it has been
+    given; None if the certificate is verified."""
     if access.verify:
         return None
     _reported_urls.add(access.url)
@@ -27,7 +28,8 @@ def take_certificate_notice(access: HeadAccess) -> str | None:
 
 
 def print_certificate_notice(access: HeadAccess) -> None:
-    """Print the notice, unless it has been given. Call this before a password is requested or sent."""
+    """Print the notice that the head node's certificate is not verified to standard error, unless this process has
+    given it for this head. Call this before a password is requested or sent."""
     if access.url not in _reported_urls:
         what = take_certificate_notice(access)
         if what is not None:

@@ -71,30 +71,33 @@ class HeadNodeClient:
         return self._exchange.sent
 
     def limit_patience(self, seconds: float) -> None:
-        """Stop retrying from now on, and wait no longer than `seconds` for an answer."""
+        """Stop retrying requests to the head node from now on, and wait no longer than `seconds` for an answer."""
         self._exchange.limit_patience(seconds)
 
     def get(self, path: str, **params: object) -> Any:
-        """Return the value at `path`. Raise MissingResource, SubmitAgain, SubmitRejected or ConfigError."""
+        """Send a GET request to the head node's REST API, with retries, and return the JSON value at `path`. `params`
+        are the parameters of the query; those that are None are left out. Raise MissingResource, SubmitAgain,
+        SubmitRejected or ConfigError."""
         return self._value(self._send_with_retries("GET", path, None, params))
 
     def post(self, path: str, body: object = None, **params: object) -> Any:
-        """Send a request that changes something, and return the answer. Raise LostAnswer if the request may have had
-        its effect without an answer. The other errors are those of `get`."""
+        """Send a POST request, which changes something, to the head node's REST API, and return the JSON value of the
+        answer. Raise LostAnswer if the request may have had its effect without an answer. The other errors are those of
+        `get`."""
         return self._value(self._send_with_retries("POST", path, body, params))
 
     def read_job(self, job: int) -> Properties:
-        """Return a job's properties. Head nodes differ in the undocumented ones. Raise SubmitAgain if the answer is not
-        understood. The other errors are those of `get`."""
+        """Return the properties of the HPC Pack job with the number `job`. Head nodes differ in the undocumented ones.
+        Raise SubmitAgain if the answer is not understood. The other errors are those of `get`."""
         try:
             return properties(self.get(f"/jobs/{job}"))
         except ValueError as error:
             raise SubmitAgain(f"the head node's answer is not understood: {error}", self.access.url) from None
 
     def read_rows(self, path: str, **params: object) -> Iterator[Properties]:
-        """Yield the properties of each object of a long list. The list is requested in pages of `ROWS` while the head
-        reports that there is more. Raise SubmitRejected also if an answer is not understood. The other errors are those
-        of `get`."""
+        """Yield the properties of each object of a long list at `path` of the head node's REST API, such as the tasks
+        of a job. The list is requested in pages of `ROWS` while the head reports that there is more. Raise
+        SubmitRejected also if an answer is not understood. The other errors are those of `get`."""
         query: str | None = None
         before: set[str] = set()
         while True:
@@ -152,8 +155,8 @@ class HeadNodeClient:
 
 
 def tls_context(access: HeadAccess) -> ssl.SSLContext:
-    """Return the TLS context, which verifies the head's certificate unless `verify` is off. Raise ConfigError if
-    `ca_file` cannot be read or contains no certificate."""
+    """Return the TLS context for connections to the head node, which verifies the head's certificate unless `verify` is
+    off. Raise ConfigError if `ca_file` cannot be read or contains no certificate."""
     import ssl
 
     if not access.verify:

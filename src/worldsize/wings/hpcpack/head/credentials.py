@@ -17,7 +17,8 @@ VARIABLE = PASSWORD_VARIABLE
 
 
 def obtain_password(url: str, user: str, environ: Mapping[str, str]) -> str:
-    """Return the password of an account. Raise ConfigError if no source has one."""
+    """Return the password of the account `user` on the head node at `url`: from the environment, a keyring, or a prompt
+    at the terminal, in this order. Raise ConfigError if no source has one."""
     service = f"worldsize:{url}"  # the keyring's key for the password, together with the user
     found = withheld_password(environ) or _read_keyring(service, user) or _ask_at_terminal(url, user)
     if found:
@@ -31,7 +32,8 @@ def obtain_password(url: str, user: str, environ: Mapping[str, str]) -> str:
 
 
 def _read_keyring(service: str, user: str) -> str | None:
-    """Return the password from a keyring; None if there is no keyring, no password in it, or it cannot be read."""
+    """Return the password of `user` for the keyring's entry `service`; None if there is no keyring, no password in it,
+    or it cannot be read."""
     try:
         import keyring
         from keyring.errors import KeyringError
@@ -45,7 +47,8 @@ def _read_keyring(service: str, user: str) -> str | None:
 
 @cache
 def _ask_at_terminal(url: str, user: str) -> str | None:
-    """Prompt for the password, once in the life of this process. None without a terminal or an answer."""
+    """Prompt the user for the password of the account `user` at `url`, once in the life of this process, and return it.
+    None without a terminal or an answer."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     import getpass

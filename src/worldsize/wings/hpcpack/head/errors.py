@@ -34,12 +34,13 @@ _HINTS = (
 
 
 def head_service(access: HeadAccess) -> Service:
-    """Return the description of the head node for error messages."""
+    """Return the description of the HPC Pack head node (its URL, the key to correct, the hint on certificates) for
+    error messages."""
     return Service("the head node", access.url, "`url`", _AUTHORITY)
 
 
 def response_error(status: int, message: str, request: str, access: HeadAccess, pause: float = 0.0) -> WorldsizeError:
-    """Return the error for an unsuccessful answer of the head. `request` is "METHOD PATH".
+    """Return the error for an unsuccessful HTTP answer of the head node. `request` is "METHOD PATH".
 
     The error is ConfigError (LoginRefused) if the account is refused, and ConfigError for a redirect to another
     address. It is TurnedAway if the head is away or busy, and LostAnswer if the head may have carried out the request

@@ -18,12 +18,13 @@ _TIMES = ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
 
 
 def to_property_list(values: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the properties of one object in the form in which they are sent."""
+    """Return the properties of one object as the list of {Name, Value} that the head node's REST API accepts."""
     return [{"Name": name, "Value": value} for name, value in values.items()]
 
 
 def properties(value: Any) -> Properties:
-    """Return the properties of one object in an answer. Raise ValueError if the value is not a list of properties."""
+    """Return the properties of one object (such as a job) in an answer of the head node, by name in lower case. Raise
+    ValueError if the value is not a list of properties."""
     items = value.get("Properties") if isinstance(value, dict) else value
     if not isinstance(items, list):
         raise ValueError(f"not a list of properties: {value!r:.80}")
@@ -36,8 +37,8 @@ def properties(value: Any) -> Properties:
 
 
 def rows(value: Any) -> list[Properties]:
-    """Return the properties of each object of a list in an answer. Raise ValueError if the value is not a list of
-    objects."""
+    """Return the properties of each object of a list (such as jobs or tasks) in an answer of the head node. Raise
+    ValueError if the value is not a list of objects."""
     if not isinstance(value, list):
         raise ValueError(f"not a list: {value!r:.80}")
     return [properties(item) for item in value]

@@ -20,7 +20,7 @@ _FULL = 16 << 20
 
 
 def next_pause(elapsed: float, cost: float, agents: int = 1, written: int = 0) -> float:
-    """Return the seconds from one sample to the next.
+    """Return the seconds from one sample of a node's resource use to the next.
 
     elapsed  seconds since the ranks' start
     cost     seconds of CPU time that the last sample took

@@ -21,8 +21,8 @@ class LineFile:
         self._file = -1
 
     def append(self, lines: bytes) -> None:
-        """Write whole lines. Raise OSError if writing fails, or if the file or the run's directory has been removed
-        meanwhile."""
+        """Append the bytes `lines`, which are whole lines, to the file; open it first if needed. Raise OSError if
+        writing fails, or if the file or the run's directory has been removed meanwhile."""
         if not lines:
             return
         if self._file < 0:
@@ -34,7 +34,8 @@ class LineFile:
 
 
 def _open(path: str) -> int:
-    """Open the file for appending. Create its directory with the mode of the parent directory, which must exist."""
+    """Open the file at `path` for appending, and return its file descriptor. Create its directory with the mode of the
+    parent directory, which must exist. The file is created with mode 0600."""
     directory = os.path.dirname(path)
     try:
         os.mkdir(directory, os.stat(os.path.dirname(directory)).st_mode & 0o777)

@@ -37,7 +37,8 @@ class NodeTraffic:
         self._sent: dict[str, Growth] = {}
 
     def read(self) -> tuple[int | None, int | None]:
-        """Return the bytes received and sent; None where nothing counts them."""
+        """Return the bytes that the node has received and sent since the first reading; None where nothing counts
+        them."""
         rows = _interface_bytes(self._root, self.interfaces)
         received = {name: row[0] for name, row in rows.items()}
         sent = {name: row[1] for name, row in rows.items()}
@@ -48,7 +49,8 @@ class NodeTraffic:
 
 
 def counted_interfaces(root: str = "/", has_fabric: bool = False) -> tuple[str, ...]:
-    """Return the interfaces whose bytes are a node's own traffic.
+    """Return the names of the network interfaces whose bytes are a node's own traffic. `root` is the root of the file
+    system; `has_fabric` is whether the ports of an InfiniBand fabric are counted.
 
     Not included are: the loopback interface; an interface on top of others, which count the same bytes (a bond, a
     bridge, a VLAN); a port of a bridge that belongs to a container's virtual cable; and, with a fabric, IP over
@@ -79,8 +81,8 @@ def _interface_bytes(root: str, names: Sequence[str]) -> dict[str, tuple[int, in
 
 
 def _rows(root: str) -> dict[str, tuple[int, int]]:
-    """Return the bytes received and sent by each interface, from lines such as ` eth0: 1000 10 0 …` with sixteen
-    numbers."""
+    """Return the bytes received and sent by each network interface, by name, from the lines of /proc/self/net/dev, such
+    as ` eth0: 1000 10 0 …` with sixteen numbers."""
     found = {}
     for line in text_of(os.path.join(root, "proc/self/net/dev")).split("\n")[:_MOST_INTERFACES]:
         name, _, rest = line.rpartition(":")

@@ -47,11 +47,12 @@ class _GpuTotals:
 
 
 class UseTotals:
-    """The totals of one node. `own` contains the GPUs on which a process of a rank was seen."""
+    """The totals of the resource use of one node over the attempt. `own` contains the numbers of the GPUs on which a
+    process of a rank was seen."""
 
     def __init__(self, memory: int | None) -> None:
-        """Start the totals. `memory` is all memory that the node's ranks may use. It limits the result, because sums
-        count a page several times if several processes share it."""
+        """Start the totals of a node's resource use. `memory` is all memory in bytes that the node's ranks may use. It
+        limits the result, because sums count a page several times if several processes share it."""
         self.own: set[int] = set()
         self._limit = memory
         self._gpus: dict[int, _GpuTotals] = {}
@@ -61,7 +62,7 @@ class UseTotals:
         self._last = NodeSample(0.0, ())
 
     def add(self, sample: NodeSample, elapsed: float) -> None:
-        """Add a sample to the totals. `elapsed` is the number of seconds since the ranks' start."""
+        """Add a sample of the node to the totals. `elapsed` is the number of seconds since the ranks' start."""
         seconds, self._before = elapsed - self._before, elapsed
         self._samples += 1
         self._highest = max(self._highest, sum(rank.memory for rank in sample.ranks))
@@ -75,8 +76,8 @@ class UseTotals:
                 self._first_busy = round(elapsed, 1)
 
     def use(self, seconds: float, cpu: float) -> NodeUse:
-        """Return the total use of the node. `cpu` is the CPU time of its processes in seconds, as the kernel reported
-        it when they ended."""
+        """Return the total resource use of the node in the `seconds` of the attempt, from the samples added so far.
+        `cpu` is the CPU time of its processes in seconds, as the kernel reported it when they ended."""
         last = self._last
         used: tuple[float | None, int | None] = (None, None)
         if last.ranks:

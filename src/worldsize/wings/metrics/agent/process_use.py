@@ -47,7 +47,8 @@ class TreeUse(NamedTuple):
 
 
 def read_process(pid: int, proc: str = "/proc") -> ProcessUse | None:
-    """Return what a process has used; None if it has ended or cannot be read."""
+    """Return the CPU time, memory and bytes moved that the process `pid` has used; None if it has ended or cannot be
+    read."""
     fields = _read(f"{proc}/{pid}/stat").rpartition(b") ")[2].split()
     pages = _read(f"{proc}/{pid}/statm").split()
     try:
@@ -61,8 +62,8 @@ def read_process(pid: int, proc: str = "/proc") -> ProcessUse | None:
 
 
 def _read(path: str) -> bytes:
-    """Return a file of /proc with only three system calls, because one sample reads thousands of files. Return b"" if
-    it cannot be read."""
+    """Return the first 4096 bytes of a file of /proc with only three system calls, because one sample reads thousands
+    of files. Return b"" if it cannot be read."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -76,8 +77,9 @@ def _read(path: str) -> bytes:
 
 
 def _bytes_moved(text: bytes) -> tuple[int | None, int | None]:
-    """Return the bytes of `rchar` and `wchar`; None if they are not known. `read_bytes` and `write_bytes` are not used:
-    they omit bytes from caches and from most file servers."""
+    """Return the bytes that a process has read and written, from `rchar` and `wchar` of its file /proc/PID/io; None if
+    they are not known. `read_bytes` and `write_bytes` are not used: they omit bytes from caches and from most file
+    servers."""
     words = text.split(None, 4)
     if len(words) < 4 or words[0] != b"rchar:" or words[2] != b"wchar:":
         return None, None
@@ -85,8 +87,8 @@ def _bytes_moved(text: bytes) -> tuple[int | None, int | None]:
 
 
 def sum_of(found: Iterable[ProcessUse]) -> TreeUse:
-    """Return the total use of the processes. Memory that they share by files is counted once, with the largest amount
-    of any process."""
+    """Return the total CPU time, memory and bytes moved of several processes. Memory that they share by files is
+    counted once, with the largest amount of any process."""
     uses = list(found)
     memory = sum(max(0, use.resident - use.shared) for use in uses) + max((use.shared for use in uses), default=0)
     read = [use.read for use in uses if use.read is not None]
@@ -110,7 +112,8 @@ class Growth:
         self._last = first
 
     def add(self, reading: int | None) -> int | None:
-        """Add a reading, which may be None, and return the total."""
+        """Add a reading of the counter, and return the total growth so far. A reading of None changes nothing; the
+        total is None until there is a reading."""
         if reading is not None:
             last = reading if self._last is None else self._last
             self.total = (self.total or 0) + max(0, reading - last)

@@ -23,7 +23,7 @@ _RANK = "WORLDSIZE_RANK"
 
 
 class ProcessTable(NamedTuple):
-    """The functions that find processes; tests replace them."""
+    """The functions of the operating system that find processes and read their use; tests replace them."""
 
     trees: Callable[[Iterable[int]], list[int]] = processes.trees
     children: Callable[[], list[int]] = processes.children
@@ -39,8 +39,8 @@ class RankTrees:
         self._told: dict[tuple[int, int], int | None] = {}
 
     def look(self, running: Mapping[int, Process], spared: Collection[int]) -> dict[int, dict[int, ProcessUse]]:
-        """Return what each living process of each rank has used, by rank and pid. `running` are the processes that the
-        agent has started. `spared` are its children that belong to no rank."""
+        """Return the resource use of each living process of each rank of the node, by rank and process number.
+        `running` are the processes that the agent has started. `spared` are its children that belong to no rank."""
         found: dict[int, dict[int, ProcessUse]] = {}
         seen: dict[tuple[int, int], int | None] = {}
         for pid, process in running.items():
@@ -58,7 +58,8 @@ class RankTrees:
     def _owned(
         self, tree: Sequence[int], ranks: Sequence[int], seen: dict[tuple[int, int], int | None]
     ) -> Iterable[tuple[int, int, ProcessUse]]:
-        """Yield (rank, pid, use) of each process of a tree, parents before children."""
+        """Yield (rank, pid, use) of each process of a process tree, parents before children. `ranks` are the ranks that
+        the tree may belong to; processes are assigned to the first of them unless their environment names another."""
         owners: dict[int, int] = {}
         for pid in tree:
             use = self._table.read(pid)
@@ -73,9 +74,9 @@ class RankTrees:
     def _told_rank(
         self, pid: int, use: ProcessUse, ranks: Sequence[int], seen: dict[tuple[int, int], int | None]
     ) -> int:
-        """Return the rank that the environment of a process names. It is read once, by the second look that sees the
-        process, because the process may be a launcher's shell before. It is not read while the process waits for a
-        disk, because reading its memory may block, too. Until it is read, and where it names no rank of the node,
+        """Return the rank that the variable WORLDSIZE_RANK of a process names. It is read once, by the second look that
+        sees the process, because the process may be a launcher's shell before. It is not read while the process waits
+        for a disk, because reading its memory may block, too. Until it is read, and where it names no rank of the node,
         return the node's first rank."""
         key = pid, use.started
         told = self._told.get(key)

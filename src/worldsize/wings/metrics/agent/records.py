@@ -127,13 +127,14 @@ Record: TypeAlias = "SamplesHeader | NodeSample | NodeUse"
 
 
 def to_line(record: Record) -> bytes:
-    """Return the record as a line, including the newline."""
+    """Return the record of a node's samples (header, sample or use) as a line of JSON, including the newline."""
     value = {_name_of(record): record if isinstance(record, NodeSample) else record._asdict()}
     return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def from_line(line: bytes) -> Record | None:
-    """Return the record of a line; None if the line was cut, or is not a record of this version."""
+    """Return the record of a line of a node's samples file: a SamplesHeader, NodeSample or NodeUse; None if the line
+    was cut, or is not a record of this version."""
     if len(line) > LONGEST_LINE:
         return None
     try:

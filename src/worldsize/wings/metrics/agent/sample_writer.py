@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 
 
 class SampleWriter:
-    """The files of one node, each of which is created when its first line is known."""
+    """The writer of the two files of one node, its samples and its list of TensorBoard files, each of which is created
+    when its first line is known."""
 
     def __init__(
         self, plan: Plan, paths: RunPaths, node: NodePlan, ranks: RankProcesses, agents: int, started: float
     ) -> None:
-        """Create a writer. `started` is the time of the ranks' start in Unix seconds. `agents` is the number of agents
-        that share this machine."""
+        """Create a writer of the samples of one node. `started` is the time of the ranks' start in Unix seconds.
+        `agents` is the number of agents that share this machine."""
         self._node_rank, self._ranks, self._started = node.node_rank, ranks, started
         self._traffic = NodeTraffic(is_shared=agents > 1)
         found = [] if launcher_facts(plan.launcher).step_program else [each.rank for each in node.ranks]
@@ -54,7 +55,8 @@ class SampleWriter:
         return self._file.written
 
     def begin(self, gpus: Sequence[GpuFacts]) -> None:
-        """Write the header, and the samples that were held until now. Later calls do nothing."""
+        """Write the header of the samples file with the node's GPUs, and the samples that were held until now. Later
+        calls do nothing."""
         if self._has_begun:
             return
         self._has_begun = True
@@ -66,8 +68,9 @@ class SampleWriter:
     def sample(
         self, gpus: tuple[GpuSample, ...], computing: Collection[tuple[int, int]], elapsed: float, ended: bool
     ) -> None:
-        """Take a sample and write it, or hold it until the header has been written. `computing` are pairs of a GPU and
-        a process that computes on it, as the driver numbers them."""
+        """Take a sample of the node and write it, or hold it until the header has been written. `gpus` is the reading
+        of the GPUs; `computing` are pairs of a GPU and a process that computes on it, as the driver numbers them.
+        Unless the ranks have `ended`, newly opened TensorBoard files are listed as well."""
         sample = self._sampler.take(self._ranks, self._started + elapsed, gpus)
         self._totals.add(sample, elapsed)
         if computing and self._has_kernels_pids:
@@ -78,8 +81,8 @@ class SampleWriter:
             self._append_event_files()
 
     def conclude(self, elapsed: float) -> None:
-        """Write the total use of the node. The duration is at most `elapsed`, even if the clock was changed
-        meanwhile."""
+        """Write the total resource use of the node to the samples file. The duration is at most `elapsed` seconds, even
+        if the clock was changed meanwhile."""
         ended = max([exit.ended for exit in list(self._ranks.exits)], default=time.time())
         seconds = min(elapsed, ended - self._started) if ended > self._started else elapsed
         self._append(to_line(self._totals.use(seconds, _children_time() - self._children)))

@@ -46,8 +46,8 @@ class Sampler:
         agents: int,
         elapsed: float,
     ) -> None:
-        """Start the thread that samples. `agents` is the number of the run's agents that share this machine. `elapsed`
-        is the number of seconds since the ranks' start."""
+        """Start the thread that samples what the node's ranks use. `agents` is the number of the run's agents that
+        share this machine. `elapsed` is the number of seconds since the ranks' start."""
         self._plan, self._paths, self._node = plan, paths, node
         self._ranks = ranks
         self._environ = environ
@@ -59,8 +59,8 @@ class Sampler:
         self._thread.start()
 
     def finish(self) -> None:
-        """Signal the thread to write the last sample and the node's use, and terminate the GPU process. Call this once,
-        when the ranks have ended."""
+        """Signal the sampling thread to write the last sample and the node's total use, wait for it 0.5 s at most, and
+        terminate the process that queries the GPUs. Call this once, when the ranks have ended."""
         self._ending.set()
         self._thread.join(_FAREWELL)
         helper = self._helper
@@ -68,7 +68,8 @@ class Sampler:
             helper.end(helper.pid in self._ranks.spared)
 
     def _run(self) -> None:
-        """Run the sampling in its thread. Signals are blocked here, since the main thread handles them."""
+        """Run the sampling of the node, as the target of its thread. Signals are blocked here, since the main thread
+        handles them. Errors end the sampling but are not raised."""
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self._sample()
@@ -105,8 +106,8 @@ class Sampler:
             self._ranks.spared.add(self._helper.pid)
 
     def _read_gpus(self, ended: bool, elapsed: float, writer: SampleWriter) -> tuple[tuple[GpuSample, ...], float]:
-        """Return a reading of the GPUs, and the CPU seconds that it took. Write the header as soon as the GPUs are
-        known, or when it can no longer wait for them."""
+        """Return a reading of the node's GPUs (a GpuSample for each), and the CPU seconds that it took. Write the
+        header of the samples file as soon as the GPUs are known, or when it can no longer wait for them."""
         found = self._helper.find(0.0 if ended else _ANSWER) if self._helper is not None else ()
         if found is not None or ended or elapsed > _DRIVER:
             writer.begin(found or ())

@@ -28,8 +28,8 @@ _DELETED = " (deleted)"
 
 
 class OpenEventFiles:
-    """The event files that an agent has seen its ranks open. A process that has ended or belongs to another user never
-    raises an error."""
+    """The search for TensorBoard event files that the processes of a node's ranks open. A process that has ended or
+    belongs to another user never raises an error."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
@@ -37,8 +37,8 @@ class OpenEventFiles:
         self._next = 0
 
     def look(self, trees: Mapping[int, Sequence[int]]) -> list[tuple[str, int]]:
-        """Return the event files that the ranks' processes have open for writing and that no earlier look has returned,
-        each with its rank. `trees` maps each rank to the pids of its processes."""
+        """Return the TensorBoard event files that the ranks' processes have open for writing and that no earlier look
+        has returned, as pairs (path, rank). `trees` maps each rank to the pids of its processes."""
         processes = [(rank, pid) for rank in trees for pid in trees[rank]]
         found: list[tuple[str, int]] = []
         left = MOST_DESCRIPTORS
@@ -77,6 +77,6 @@ def _is_event_file(path: str) -> bool:
 
 
 def _is_for_writing(link: str) -> bool:
-    """Return whether a descriptor is open for writing. The kernel shows this in the mode of its link, which lstat(2)
-    reads without following it. Raise OSError if the descriptor has been closed."""
+    """Return whether a file descriptor, given by its link /proc/PID/fd/N, is open for writing. The kernel shows this in
+    the mode of the link, which lstat(2) reads without following it. Raise OSError if the descriptor has been closed."""
     return bool(os.lstat(link).st_mode & 0o200)

@@ -52,7 +52,8 @@ def log(
 
 
 def _split(positional: Tuple[Any, ...], step: Any, values: Dict[str, Any]) -> Tuple[Mapping[Any, Any], Any]:
-    """Return the values of one call and its step, which may be a positional argument."""
+    """Return the values, by name, and the step of one call of `worldsize.log`. The step, and mappings of values, may be
+    positional arguments of the call."""
     if not positional:
         return values, step
     found: Dict[Any, Any] = {}
@@ -82,8 +83,8 @@ def _log(file: LogFile, values: Mapping[Any, Any], step: Any) -> None:
 
 
 def number_of(value: Any) -> Optional[Number]:
-    """Return the current number of `value`, or a function that returns it later if getting it would wait for a device.
-    None if the value is no number."""
+    """Return the number of a logged `value` (Python's, NumPy's, or a tensor with one element), or a function that
+    returns it later if getting it now would wait for a device. None if the value is no number."""
     if isinstance(value, (int, float)):
         return _converted(float, value)
     if isinstance(value, (str, bytes, bytearray)) or value is None:
@@ -132,7 +133,8 @@ def _after(event: Any, copy: Any) -> float:
 
 
 def _start() -> Optional[LogFile]:
-    """Create and return the log file of this rank; None outside a run."""
+    """Return the file to which `worldsize.log` writes the values of this rank, creating its object; None outside a
+    run."""
     global _file, _is_started
     root = os.environ.get("WORLDSIZE_RUN_DIR")
     if root:
@@ -144,7 +146,7 @@ def _start() -> Optional[LogFile]:
 
 
 def _tell(what: str, text: str) -> None:
-    """Write a line to stderr, but only the first of each kind."""
+    """Write a message of `worldsize.log` to stderr, but only the first of each kind `what`."""
     if what in _told:
         return
     _told.append(what)

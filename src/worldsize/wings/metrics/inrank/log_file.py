@@ -32,8 +32,8 @@ Tell = Callable[[str, str], None]
 
 
 class LogFile:
-    """A file to which a thread appends the calls of this process. Processes that are forked from it append their own
-    calls.
+    """A file to which a thread appends the calls of `worldsize.log` in this process. Processes that are forked from it
+    append their own calls.
 
     `tell(kind, text)` is called if something cannot be written.
     """
@@ -49,8 +49,8 @@ class LogFile:
         os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
-        """Initialise the queue, without calls and without a thread. This is repeated in a forked process, which leaves
-        its parent's calls to the parent."""
+        """Initialise the queue of calls, without calls and without a thread. This is repeated in a forked process,
+        which leaves its parent's calls to the parent."""
         self._queue: Deque[Tuple[int, Call]] = deque(maxlen=MOST_QUEUED)
         self._numbers = itertools.count()
         self._next = self._lost = 0
@@ -60,7 +60,8 @@ class LogFile:
         self._is_closed = False
 
     def add(self, call: Call) -> None:
-        """Queue a call. This uses no lock, so that a signal handler may log, too."""
+        """Queue a call of `worldsize.log` for the writing thread. This uses no lock, so that a signal handler may log,
+        too."""
         self._queue.append((next(self._numbers), call))
         if self._thread is None:
             self._start()
@@ -83,8 +84,8 @@ class LogFile:
         self.write()  # the calls that were queued meanwhile
 
     def close(self) -> None:
-        """Write the queued calls and end the thread, waiting for it at most PATIENCE seconds. A later call starts
-        another thread."""
+        """Write the queued calls to the file and end the writing thread, waiting for it at most PATIENCE seconds. A
+        later call of `worldsize.log` starts another thread."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -95,8 +96,8 @@ class LogFile:
         self._wake.clear()
 
     def write(self) -> None:
-        """Append the lines of all queued calls. Calls that cannot be written are dropped, and counted in a line of the
-        next batch that can be written."""
+        """Append the lines of all queued calls of `worldsize.log` to the file. Calls that cannot be written are
+        dropped, and counted in a line of the next batch that can be written."""
         if not self._writing.acquire(timeout=PATIENCE):
             return
         try:
@@ -111,8 +112,8 @@ class LogFile:
             self._writing.release()
 
     def _lines(self) -> Tuple[List[str], int]:
-        """Remove the calls from the queue, and return their lines and their number. Numbers missing between them count
-        as dropped calls."""
+        """Remove the calls from the queue, and return the lines of JSON to write for them, and the number of calls.
+        Numbers missing between the calls count as dropped calls, which a first line reports."""
         calls = []
         for _ in range(len(self._queue)):  # bounded: other threads may add calls faster than this loop
             number, call = self._queue.popleft()
@@ -147,8 +148,8 @@ class LogFile:
 
 
 def _opened(path: str) -> int:
-    """Open the file for appending, and create its directory. Both get the permissions of the attempt's directory, so
-    that a user who may not read that one can read neither. Raise OSError."""
+    """Open the file at `path` for appending, create its directory, and return the descriptor. Both get the permissions
+    of the attempt's directory, so that a user who may not read that one can read neither. Raise OSError."""
     folder = os.path.dirname(path)
     mode = os.stat(os.path.dirname(folder)).st_mode & 0o777
     try:
@@ -160,7 +161,8 @@ def _opened(path: str) -> int:
 
 
 def line_of(call: Call) -> str:
-    """Return the line of one call; "" if none of its values is a number after all."""
+    """Return one call of `worldsize.log` as a line of JSON {time, step, values}; "" if none of its values is a number
+    after all."""
     time, step, values = call
     found = {}
     for name, value in values:
@@ -183,7 +185,7 @@ def _number(value: Any) -> Optional[float]:
 
 
 def _whole(step: Any) -> Optional[int]:
-    """Return the step as an integer; None if it is no whole number."""
+    """Return the step of a call of `worldsize.log` as an integer; None if it is no whole number."""
     if step is None or type(step) is int:
         return step
     number = _number(step)

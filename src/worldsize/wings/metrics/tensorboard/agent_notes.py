@@ -44,7 +44,8 @@ class Writers(NamedTuple):
 
 
 def read_notes(paths: RunPaths) -> list[Note]:
-    """Return the notes of all attempts. Lines that cannot be understood are left out."""
+    """Return the records of all attempts about TensorBoard files that the run's agents have seen open. Lines that
+    cannot be understood are left out."""
     return list(_all_notes(paths))[:_MOST_NOTES]
 
 
@@ -70,8 +71,9 @@ def _parse(line: bytes) -> tuple[str, int]:
 
 
 def read_writers(paths: RunPaths, wanted: Iterable[tuple[str, int]]) -> Writers:
-    """Return the ranks' processes according to their agents. Reading stops when all `wanted` ones are found, because
-    there may be thousands of nodes."""
+    """Return the processes of the run's ranks that may write TensorBoard files, according to the events of the agents
+    in all attempts. Reading stops when all `wanted` ones, pairs of host and pid, are found, because there may be
+    thousands of nodes."""
     missing = set(wanted)
     writers = Writers({}, {}, set())
     for each in all_attempts(paths):
@@ -83,7 +85,8 @@ def read_writers(paths: RunPaths, wanted: Iterable[tuple[str, int]]) -> Writers:
 
 
 def _add_node(paths: RunPaths, node_rank: int, writers: Writers) -> set[tuple[str, int]]:
-    """Add the information of one agent to `writers`; return the processes that it names."""
+    """Add the host, the start time and the rank processes in the events of one node's agent to `writers`; return the
+    processes that they name, as pairs of host and pid."""
     host, found = "", set()
     for event in read_events(paths, node_rank):
         if event.get("event") == "agent_started" and isinstance(event.get("host"), str):
@@ -99,7 +102,7 @@ def _add_node(paths: RunPaths, node_rank: int, writers: Writers) -> set[tuple[st
 
 
 def _ranks(pids: Any) -> Iterator[tuple[int, int]]:
-    """Yield the pid and the rank of each process in an event's `pids`."""
+    """Yield the pid and the rank of each process in the field `pids` of an agent's event, which maps ranks to pids."""
     for name, pid in pids.items() if isinstance(pids, dict) else ():
         rank = parse_digits(name)
         if rank is not None and type(pid) is int:
@@ -107,7 +110,7 @@ def _ranks(pids: Any) -> Iterator[tuple[int, int]]:
 
 
 def host_of(paths: RunPaths, note: Note) -> str:
-    """Return the name of the node of the note; "" if it is not known."""
+    """Return the host name of the node whose agent wrote the note about a TensorBoard file; "" if it is not known."""
     events = read_events(RunPaths(paths.root, note.attempt), note.node_rank)
     hosts = [event.get("host") for event in events if event.get("event") == "agent_started"]
     return hosts[0] if hosts and isinstance(hosts[0], str) else ""

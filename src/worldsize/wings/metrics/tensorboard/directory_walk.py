@@ -16,9 +16,9 @@ _LEFT_OUT = frozenset((".git", "__pycache__", "node_modules", ".venv"))
 def find_event_files(
     root: str, is_wanted: Callable[[str], bool] = lambda directory: True, entries: int = MOST_ENTRIES
 ) -> Iterator[str]:
-    """Yield the paths of regular files below `root` that are named like event files, until `entries` entries were seen.
-    The search goes level by level, and on each level the directories that were changed last come first. No link is
-    followed.
+    """Yield the paths of regular files below `root` that are named like TensorBoard event files, until `entries`
+    entries were seen. The search goes level by level, and on each level the directories that were changed last come
+    first. No link is followed.
 
     is_wanted  whether to look into a directory at the top level, by its name
     """

@@ -41,9 +41,9 @@ class UnreadableFile(NamedTuple):
 
 
 def event_files(paths: RunPaths, outside: bool = True) -> list[EventFile]:
-    """Return the run's files, those of the latest attempt first, and of each attempt the newest first, according to
-    their names. Without `outside`, only files in the run directory are returned: a file that another user's run names
-    may be a private file of this user."""
+    """Return the TensorBoard event files of a run, those of the latest attempt first, and of each attempt the newest
+    first, according to their names. Without `outside`, only files in the run directory are returned: a file that
+    another user's run names may be a private file of this user."""
     root = os.path.realpath(paths.root)
     notes = _readable_notes(paths)
     if not outside:
@@ -58,7 +58,8 @@ def event_files(paths: RunPaths, outside: bool = True) -> list[EventFile]:
 
 
 def unreadable_files(paths: RunPaths) -> list[UnreadableFile]:
-    """Return the files that agents have seen and that cannot be read here, at most one for each rank and directory."""
+    """Return the TensorBoard event files that the run's agents have seen open and that cannot be read on this machine,
+    at most one for each rank and directory."""
     found: dict[tuple[int, str], UnreadableFile] = {}
     for note in read_notes(paths):
         place = (note.rank, os.path.dirname(note.path))
@@ -71,7 +72,8 @@ def unreadable_files(paths: RunPaths) -> list[UnreadableFile]:
 
 
 def _readable_notes(paths: RunPaths) -> dict[str, Note]:
-    """Return the notes of agents about files that exist here, by path with links resolved."""
+    """Return the agents' notes about TensorBoard event files that exist on this machine, by path with links
+    resolved."""
     found = {}
     for note in read_notes(paths):
         path = _local_path(note.path, paths)
@@ -81,14 +83,14 @@ def _readable_notes(paths: RunPaths) -> dict[str, Note]:
 
 
 def _local_path(path: str, paths: RunPaths) -> str:
-    """Return the path on this machine of a node's file. A file in the run directory is located by its path within that
-    directory, since nodes may see the directory under another path."""
+    """Return the path on this machine of a TensorBoard event file, whose path on a node is `path`. A file in the run
+    directory is located by its path within that directory, since nodes may see the directory under another path."""
     _, found, inside = path.partition(f"/{paths.run_id}/")
     return os.path.join(paths.root, inside) if found else path
 
 
 def _files_inside(paths: RunPaths, root: str) -> Sequence[str]:
-    """Return the files in the run directory, except those that came with the code."""
+    """Return the paths of the TensorBoard event files in the run directory, except those that came with the code."""
     found = list(find_event_files(root, lambda name: not name.startswith(_NOT_WALKED)))
     code = os.path.join(root, "code", "")
     if not any(path.startswith(code) for path in found):
@@ -99,8 +101,9 @@ def _files_inside(paths: RunPaths, root: str) -> Sequence[str]:
 
 
 def _files_outside(paths: RunPaths, root: str, writers: Writers) -> list[str]:
-    """Return the files in directories that the plan names. If some are known to be written by this run's ranks, only
-    these are returned, because runs share such directories."""
+    """Return the paths of the TensorBoard event files in directories outside the run that its plan names, which a node
+    of this run created while the run was active. If some are known to be written by this run's ranks, only these are
+    returned, because runs share such directories."""
     found: list[str] = []
     begin, end = run_span(paths)
     for directory in named_directories(paths, root):
@@ -121,9 +124,9 @@ def _process(name: FileName) -> tuple[str, int]:
 
 
 def _event_file(path: str, root: str, note: Note | None, writers: Writers) -> EventFile:
-    """Return the file with its attempt and rank. They are taken from the note of an agent, else from the process that
-    the file's name contains. If neither is known, the attempt is the last one that had begun by then, and the rank is
-    None."""
+    """Return the TensorBoard event file at `path` with its attempt and rank. They are taken from the note of an agent,
+    else from the process that the file's name contains. If neither is known, the attempt is the last one that had begun
+    when the file was created, and the rank is None."""
     name = parse_name(path)
     known = (note.attempt, note.rank) if note else writers.ranks.get(_process(name))
     attempt, rank = known or (_attempt_at(name.created, writers.starts), None)

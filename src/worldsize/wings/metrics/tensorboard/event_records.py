@@ -46,7 +46,8 @@ class EventRecords:
         self.bytes_read = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the data of each record. Raise DamagedFile if a checksum is wrong, and OSError if the disk fails."""
+        """Yield the data (bytes) of each record of the event file. Raise DamagedFile if a checksum is wrong, and
+        OSError if the disk fails."""
         while self._has(_HEADER.size):
             length = self._length()
             if length > MOST_READ:
@@ -67,7 +68,8 @@ class EventRecords:
             raise DamagedFile
 
     def _length(self) -> int:
-        """Return the length of the next record. Raise DamagedFile if its checksum is wrong."""
+        """Return the length of the next record of the event file in bytes. Raise DamagedFile if the checksum of the
+        length is wrong."""
         header = self._buffer[self._at : self._at + _HEADER.size]
         length, checksum = _HEADER.unpack(header)
         if header not in self._known:
@@ -78,7 +80,8 @@ class EventRecords:
         return int(length)
 
     def _has(self, count: int) -> bool:
-        """Return whether at least `count` bytes follow. If so, they are in the buffer afterwards."""
+        """Return whether at least `count` more bytes of the file can be read. If so, they are in the buffer
+        afterwards."""
         if len(self._buffer) - self._at >= count:
             return True
         rest = [self._buffer[self._at :]]
@@ -95,7 +98,7 @@ class EventRecords:
         return have >= count
 
     def _skip(self, count: int) -> bool:
-        """Skip `count` bytes; return False if the file ends before that."""
+        """Skip `count` bytes of the event file without reading them; return whether the file has that many."""
         beyond = count - (len(self._buffer) - self._at)
         if beyond <= 0:
             self._at += count

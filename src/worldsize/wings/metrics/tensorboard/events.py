@@ -44,12 +44,14 @@ number. Writers of tensors declare this in the first event of a tag only."""
 
 
 def parse_event(data: bytes) -> Event:
-    """Return the event; without values if it is no summary. Raise one of PARSE_ERRORS if the data is not an event."""
+    """Return the time, the step and the scalar values of one TensorBoard event; without values if it is no summary.
+    Raise one of PARSE_ERRORS if the data is not an event."""
     return _simple_event(data) or _any_event(data)
 
 
 def _simple_event(data: bytes) -> Event | None:
-    """Return the event if it matches `_SIMPLE`; else None."""
+    """Return the TensorBoard event in `data` if it has the usual form that `_SIMPLE` matches, one plain number with a
+    short tag; else None."""
     match = _SIMPLE.fullmatch(data)
     if match is None:
         return None
@@ -75,7 +77,8 @@ def _any_event(data: bytes) -> Event:
 
 
 def _value(data: bytes) -> tuple[bytes, bool, float] | None:
-    """Return one value of a summary; None if it is no number, or is declared to be something else than a scalar."""
+    """Return the tag, whether it is declared to be a scalar, and the number of one value of a TensorBoard summary; None
+    if it is no number, or is declared to be something else than a scalar."""
     tag, plugin, simple, tensor = b"", b"", None, None
     for number, wire, value in _fields(data):
         if number == 1 and wire == _BYTES:
@@ -93,8 +96,8 @@ def _value(data: bytes) -> tuple[bytes, bool, float] | None:
 
 
 def _plugin(data: bytes) -> bytes:
-    """Return the name of the plugin that displays the values, from the metadata of a tag. It is "scalars" also if the
-    data class is scalar."""
+    """Return the name of the TensorBoard plugin that displays the values of a tag, from the tag's metadata `data`. The
+    name is "scalars" also if the data class is scalar."""
     plugin = b""
     for number, wire, value in _fields(data):
         if number == 1 and wire == _BYTES:
@@ -105,7 +108,7 @@ def _plugin(data: bytes) -> bytes:
 
 
 def _single_number(data: bytes) -> float | None:
-    """Return the number of a tensor with one element; None for any other tensor."""
+    """Return the number of a tensor with one element, from its protocol buffer `data`; None for any other tensor."""
     kind, found = 0, None
     for number, wire, value in _fields(data):
         if number == 1 and wire == _VARINT:
@@ -126,7 +129,8 @@ def _unpacked(form: str | None, value: bytes) -> float | None:
 
 
 def _elements(shape: bytes) -> int:
-    """Return the product of a shape's dimensions, at most 2. It is 1 for a scalar, whose shape has no dimensions."""
+    """Return the number of elements of a tensor with this shape (a protocol buffer), but at most 2. It is 1 for a
+    scalar, whose shape has no dimensions."""
     product = 1
     for number, wire, dimension in _fields(shape):
         if number == 2 and wire == _BYTES:
@@ -135,8 +139,8 @@ def _elements(shape: bytes) -> int:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
-    """Yield the number, the wire type and the value of each field. The value is an int or bytes. Raise ValueError if a
-    field extends beyond the end, or has no valid number or type."""
+    """Yield the number, the wire type and the value of each field of a protocol buffer. The value is an int or bytes.
+    Raise ValueError if a field extends beyond the end, or has no valid number or type."""
     at, end = 0, len(data)
     while at < end:
         key = data[at]
@@ -169,7 +173,8 @@ def _length_of(wire: int) -> int:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at position `at`, which has at most ten bytes, and the position of its end."""
+    """Return the variable-length integer at position `at` of a protocol buffer, which has at most ten bytes, and the
+    position of its end. Raise ValueError if it is longer."""
     byte = data[at]
     if byte < 128:
         return byte, at + 1

@@ -20,7 +20,8 @@ _CLOCK_SLACK = 60.0
 
 
 def named_directories(paths: RunPaths, root: str) -> list[str]:
-    """Return the directories that exist here; at most eight, none inside the run and none of the system."""
+    """Return the existing directories outside the run that the words of its command, or its variables, name by an
+    absolute path; at most eight, none inside the run (`root`) and none of the system."""
     found: list[str] = []
     for text in _texts(read_object(paths.plan)):
         for path in _PATH.findall(text):
@@ -34,20 +35,20 @@ def named_directories(paths: RunPaths, root: str) -> list[str]:
 
 
 def run_span(paths: RunPaths) -> tuple[float, float]:
-    """Return the time when the run was created and the time when it ended, or the present, in Unix seconds. The span is
-    wider by a minute at each end, because the clocks of nodes may differ."""
+    """Return the time when the run was created and the time when it ended (the present if it has not), in Unix seconds.
+    The span is wider by a minute at each end, because the clocks of nodes may differ."""
     summary = read_object(paths.result).get("summary")
     begin = _time_of(read_object(paths.plan).get("created"))
     return begin - _CLOCK_SLACK, _time_of(summary.get("ended") if isinstance(summary, dict) else None) + _CLOCK_SLACK
 
 
 def _time_of(value: Any) -> float:
-    """Return the value as a time, or the present if it is no number."""
+    """Return a value of a run's record as a time in Unix seconds; the present time if it is no number."""
     return float(value) if is_number(value) else time.time()
 
 
 def _texts(plan: Any) -> Iterator[str]:
-    """Yield the words of the command, and the values of the job's variables."""
+    """Yield the words of the command in a run's plan, and the values of the job's variables, up to 64 KiB of text."""
     argv, environment = plan.get("argv"), plan.get("environment")
     left = _MOST_TEXT
     for value in (*_values(argv), *_values(environment)):

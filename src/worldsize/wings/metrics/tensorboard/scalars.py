@@ -48,8 +48,8 @@ class EventFile(NamedTuple):
 
 
 class ScalarReader:
-    """A reader for several files. Files are read from the newest to the oldest, so that the newest have been read if a
-    bound is reached.
+    """A reader for the scalars of several event files. Files are read from the newest to the oldest, so that the newest
+    have been read if a bound is reached.
 
     damaged   the paths of damaged files, with the number of values that had been read before the damage
     left_out  the number of files that were not read to their end, or not at all, because a bound was reached
@@ -72,8 +72,8 @@ class ScalarReader:
         self.left_out = 0
 
     def read(self, file: EventFile) -> None:
-        """Read the file's scalars. A file that cannot be read has none. Never raises because of the content of the
-        file."""
+        """Read the scalars of an event file into the reader's series. A file that cannot be read has none. Never raises
+        because of the content of the file."""
         self._files.append(file)
         if self._is_over(0):
             self.left_out += 1
@@ -102,12 +102,13 @@ class ScalarReader:
         self._bytes_left -= records.bytes_read
 
     def _is_over(self, read: int, look: bool = True) -> bool:
-        """Return whether a bound is reached after `read` bytes of the current file. With `look`, the clock is checked,
-        too."""
+        """Return whether the bound of values, bytes or time for all event files is reached after `read` bytes of the
+        current file. The clock is checked only with `look`."""
         return self._values_left <= 0 or read >= self._bytes_left or (look and self._clock() > self._deadline)
 
     def _add(self, record: bytes, file: EventFile, declared: set[bytes]) -> int:
-        """Keep the scalars of one record; return the number of its values."""
+        """Add the scalars of one event record to the reader's series; return the number of values in the record.
+        `declared` collects the tags of the file that are known to be scalars."""
         time, step, values = parse_event(record)
         if not math.isfinite(time):
             return 0
@@ -121,8 +122,8 @@ class ScalarReader:
         return len(values)
 
     def series(self) -> list[Series]:
-        """Return the series, sorted by name and place. The points of each are in the order of attempts and then of
-        time."""
+        """Return the series of all event files that were read, sorted by name and place, at most MOST_SERIES. The
+        points of each are in the order of attempts and then of time."""
         found: dict[tuple[str, str, int], list[Point]] = {}
         for (number, tag), values in sorted(self._series.items(), key=lambda item: item[0], reverse=True):
             file = self._files[number]
@@ -135,7 +136,8 @@ class ScalarReader:
 
 
 def read_files(files: Iterable[EventFile]) -> ScalarReader:
-    """Read these files in their order, which is from the newest to the oldest, and return the reader."""
+    """Read the scalars of these event files in their order, which is from the newest to the oldest, and return the
+    reader."""
     reader = ScalarReader()
     for file in files:
         reader.read(file)
@@ -151,7 +153,7 @@ def _name(tag: bytes) -> str:
 
 
 def directory_name(path: str, root: str) -> str:
-    """Return the name of a directory for `Series.place`: relative to the run if it is inside the run, else the whole
-    path."""
+    """Return the name of a directory of TensorBoard files for `Series.place`: relative to the run directory `root` if
+    it is inside, else the whole path."""
     inside = os.path.relpath(path, root)
     return path if inside.startswith(os.pardir) else inside

@@ -20,23 +20,27 @@ _WAIT = 'IFS= read -r line <"$0" && eval "$line"'
 
 
 class HeadLauncher(Launcher):
-    """A launcher with one process that starts all ranks. Subclasses define its command line, its environment, and how
-    it reports the first failure."""
+    """A launcher with one process on the head, such as mpirun, that starts all ranks. Subclasses define its command
+    line, its environment, and how it reports the first failure."""
 
     def argv(self, launch: NodeLaunch, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the command line of the program on the head."""
+        """Return the command line of the launcher program (such as mpirun) that the head executes to start all
+        ranks."""
         raise NotImplementedError
 
     def environment(self, launch: NodeLaunch, rank: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the program's environment, based on that of one of the node's ranks."""
+        """Return the environment of the launcher program (such as mpirun), based on `rank`, the environment of one of
+        the node's ranks."""
         raise NotImplementedError
 
     def first_cause(self, end: NodeEnd) -> FailedRank | None:
-        """Return the rank that the program itself reports as the first to fail; None if it names none."""
+        """Return the rank that the launcher program (such as mpirun) itself reports as the first to fail; None if it
+        names none."""
         raise NotImplementedError
 
     def prepare_head(self, launch: NodeLaunch, environment: Mapping[str, str]) -> None:
-        """Write the files that the program itself needs. Raise OSError if they cannot be written."""
+        """Write the files that the launcher program on the head needs, if any. Raise OSError if they cannot be
+        written."""
 
     def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
         os.makedirs(launch.paths.launch_dir, 0o700, exist_ok=True)
@@ -61,7 +65,7 @@ class HeadLauncher(Launcher):
 
 
 def log_text(log: str) -> str:
-    """Return the output of the program from its log; "" if it cannot be read."""
+    """Return the output of the launcher program from the log file `log`; "" if the file cannot be read."""
     try:
         with open(log, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -70,8 +74,9 @@ def log_text(log: str) -> str:
 
 
 def _daemon_failure(end: NodeEnd) -> Failure:
-    """Return the failure of the launcher's process on a node other than the head. It is rarely the first failure, since
-    the process ends with the launcher. The words "remote process exited" give precedence to other failures."""
+    """Return the failure of the launcher's process (such as mpirun's daemon) on a node other than the head. It is
+    rarely the first failure, since the process ends with the launcher. The words "remote process exited" give
+    precedence to other failures."""
     process, code, time = end.ended
     launcher, where = end.plan.launcher, f"node {end.node_rank} ({end.host})"
     if code in (126, 127):
@@ -82,9 +87,9 @@ def _daemon_failure(end: NodeEnd) -> Failure:
 
 
 def _all_ranks_failures(end: NodeEnd, cause: FailedRank | None) -> list[Failure]:
-    """Return the failures of all ranks that are known to have failed. `cause` is the first rank that the launcher saw
-    end, and it may have ended because another one did. Without an exception of its own, it counts as the earliest,
-    since its time is unknown."""
+    """Return the failures of all ranks of the run that are known to have failed. `cause` is the first rank that the
+    launcher saw end, and it may have ended because another one did. Without an exception of its own, it counts as the
+    earliest, since its time is unknown."""
     nodes = {rank.rank: node.node_rank for node in end.plan.nodes for rank in node.ranks}
     errors, time = rank_errors(end.plan, end.paths), end.ended.time
     found = []

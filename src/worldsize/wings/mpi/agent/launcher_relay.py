@@ -32,14 +32,16 @@ class MessageRelay:
             peers.listeners[_TOPIC] = self._put
 
     def with_pipes(self, plan: Plan) -> Plan:
-        """Return `plan` with the options `source`, the pipe that the waiting program reads, and `target`, the pipe that
-        the other program writes."""
+        """Return `plan` with two options added: `source`, the path of this node's pipe, from which a launcher program
+        that waits on another node reads its command line, and `target`, the path to which mpirun's helper on the head
+        writes host names."""
         here = f"/proc/{os.getpid()}/fd/"
         ends = {"source": here + str(self._reading), "target": here + str(self._writing)}
         return plan._replace(options={**plan.options, **ends})
 
     def end_waiting_programs(self) -> None:
-        """Terminate the programs that wait on other nodes, after the program on the head has ended with 0."""
+        """Terminate the launcher programs that wait on the other nodes for a line to execute, after the launcher
+        program on the head has ended with 0."""
         for node_rank in range(1, len(self._peers.gather_hosts() or ())):
             self._peers.tell(node_rank, _TOPIC, "exit 0\n")
 

@@ -98,8 +98,8 @@ class MpirunLauncher(HeadLauncher):
         return _find_generation({"PATH": path}) is not None
 
     def argv(self, launch: NodeLaunch, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the command line of mpirun, which places the ranks of all nodes as in the plan. A job sets other
-        options by variables OMPI_MCA_…."""
+        """Return the command line of mpirun on the head, which places the ranks of all nodes as in the plan. A job sets
+        other options by variables OMPI_MCA_…."""
         plan, directory = launch.plan, launch.paths.launch_dir
         return (
             "mpirun", "-np", str(plan.world_size), "--hostfile", _hosts_file(directory), "--map-by", "slot",
@@ -112,9 +112,9 @@ class MpirunLauncher(HeadLauncher):
         return mpirun_environment(launch.plan, launch.paths, rank, _is_crowded(launch.plan, launch.world))
 
     def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
-        """Prepare the node as HeadLauncher does. Also create an empty executable at the path where mpirun's daemons
-        look for the program that the head calls, because they refuse to start without one. A node that shares the
-        head's directory has the head's own."""
+        """Prepare the node for mpirun as HeadLauncher does, and return the environment that ranks inherit. Also create
+        an empty executable at the path where mpirun's daemons look for the program that the head calls, because they
+        refuse to start without one. A node that shares the head's directory has the head's own."""
         environ = super().prepare(launch)
         if launch.node.node_rank:
             try:
@@ -134,8 +134,8 @@ class MpirunLauncher(HeadLauncher):
         os.replace(_starter(directory) + ".new", _starter(directory))
 
     def first_cause(self, end: NodeEnd) -> FailedRank | None:
-        """Return the rank that mpirun names, else the first rank whose own log ends with the stack of its MPI_Abort;
-        None if there is neither."""
+        """Return the rank that mpirun's log names as the first to fail, else the first rank whose own log ends with the
+        stack of its MPI_Abort; None if there is neither."""
         code = end.ended.code
         cause = first_cause(end.ended.process.log, code)
         if cause is not None:
@@ -149,8 +149,8 @@ LAUNCHER = MpirunLauncher()
 
 
 def open_mpi_generation(program: str) -> int | None:
-    """Return the generation of Open MPI to which an mpirun belongs: 4 (and before), or 5; None for another MPI's
-    mpirun."""
+    """Return the generation of Open MPI to which the mpirun at the path `program` belongs: 4 (and before), or 5; None
+    for another MPI's mpirun."""
     real = os.path.realpath(program)
     name, _, of = os.path.basename(real).partition(".")
     if name not in ("mpirun", "mpiexec", "orterun", "prterun") or of not in ("", "openmpi"):  # mpirun.openmpi: Debian's
@@ -160,8 +160,8 @@ def open_mpi_generation(program: str) -> int | None:
 
 
 def require_open_mpi(environment: Mapping[str, str]) -> None:
-    """Raise OSError if the mpirun of this environment is not Open MPI's. A missing mpirun is no error here, and fails
-    when it is started."""
+    """Raise OSError if the mpirun on the PATH of `environment` is not Open MPI's. A missing mpirun is no error here,
+    and fails when it is started."""
     try:
         program = find_program("mpirun", environment)
     except OSError:
@@ -186,8 +186,9 @@ def _starter(directory: str) -> str:
 
 
 def hosts_lines(plan: Plan, hosts: Sequence[str]) -> str:
-    """Return the lines of the host file: each host once, with the number of ranks of all its nodes. Raise OSError if
-    the nodes of a host are not adjacent in the order of nodes."""
+    """Return the content of mpirun's host file: a line for each host, with the number of ranks of all its nodes.
+    `hosts` are the host names of the nodes. Raise OSError if the nodes of a host are not adjacent in the order of
+    nodes."""
     lines = []
     slots = 0
     for node, name in zip(plan.nodes, hosts):
@@ -201,10 +202,10 @@ def hosts_lines(plan: Plan, hosts: Sequence[str]) -> str:
 
 
 def mpirun_environment(plan: Plan, paths: RunPaths, rank: Mapping[str, str], crowded: bool = False) -> dict[str, str]:
-    """Return mpirun's environment, based on that of one of the node's ranks. Variables of other launchers or of a
-    scheduler are removed, because mpirun would obey them. Variables of the job and of its environment are kept under
-    any name, because the files of ranks contain only the differences from this environment. With `crowded`, there are
-    more ranks than cores, and ranks yield while they wait."""
+    """Return mpirun's environment, based on `rank`, the environment of one of the node's ranks. Variables of other
+    launchers or of a scheduler are removed, because mpirun would obey them. Variables of the job and of its environment
+    are kept under any name, because the files of ranks contain only the differences from this environment. With
+    `crowded`, there are more ranks than cores, and ranks yield while they wait."""
     own = {name: rank[name] for name in (*_WORLDSIZE_VARIABLES, *plan.activated) if name in rank}
     environment = {
         **_QUICKER,
@@ -228,8 +229,8 @@ def _is_crowded(plan: Plan, world: RendezvousResult) -> bool:
 
 
 def first_cause(log: str, code: int) -> FailedRank | None:
-    """Return the rank that failed first according to the log of an mpirun that ended with `code`; None if the log names
-    none."""
+    """Return the rank that failed first, with its exit code, according to the log file of an mpirun that ended with
+    `code`; None if the log names none."""
     text = log_text(log)
     for pattern, base in ((_ABORTED, 0), (_EXITED, 0), (_SIGNALLED, 128)):
         found = re.search(pattern, text, re.DOTALL)

@@ -57,7 +57,8 @@ def srun_environment(
 
 
 def first_cause(log: str) -> FailedRank | None:
-    """Return the task that failed first according to srun's log; None if the log names none."""
+    """Return the rank (srun's task) that failed first, with its exit code, according to the log file of srun; None if
+    the log names none."""
     text = log_text(log)
     found = [match for match in (re.search(_EXITED, text), re.search(_SIGNALLED, text)) if match]
     if not found:

@@ -25,8 +25,8 @@ POLL_SECONDS = 0.5
 
 
 def watch_commands(paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> None:
-    """Start a thread that starts this node's part of every command of the attempt, until the agent ends. It has a
-    thread of its own, so that a file server that blocks it blocks nothing else."""
+    """Start a thread that looks for commands of `worldsize exec` in the run's directory and starts this node's part of
+    each, until the agent ends. It has a thread of its own, so that a file server that blocks it blocks nothing else."""
     Thread(target=_watch, args=(paths, access_of(paths.root), node_rank, environ), daemon=True).start()
 
 
@@ -40,7 +40,8 @@ def _watch(paths: RunPaths, access: Tuple[int, int] | None, node_rank: int, envi
 
 
 def poll_node_commands(paths: RunPaths, access: Tuple[int, int] | None) -> set[str]:
-    """Return the names of the attempt's commands, and create their directory if it is missing.
+    """Return the names of the commands of `worldsize exec` in the directory for them in the run's directory, and create
+    that directory if it is missing.
 
     `access` is the access of the run's directory when the agent began (`access_of`). If it is different now, another
     user has replaced the directory, and it has no commands. A link, or a directory with another access, is not a
@@ -58,8 +59,9 @@ def poll_node_commands(paths: RunPaths, access: Tuple[int, int] | None) -> set[s
 
 
 def start_command(directory: str, node_rank: int, environ: Mapping[str, str]) -> bool:
-    """Start this node's part of the command. Return False if that failed and should be tried again. The name of the
-    file and the arguments are a protocol: another release may have written the directory.
+    """Start this node's part of the command of `worldsize exec` whose files are in `directory`, if the command is for
+    this node. Return False if that failed and should be tried again. The name of the file and the arguments are a
+    protocol: another release may have written the directory.
 
     The node program is a child of the agent, but no rank. It ends with its command, or with the agent. Processes of it
     that still exist after the ranks have ended are terminated like all others, and no warning reports them.
@@ -75,5 +77,6 @@ def start_command(directory: str, node_rank: int, environ: Mapping[str, str]) ->
 
 
 def trouble_log(directory: str, node_rank: int) -> str:
-    """Return the path of the file to which the node program writes errors that it cannot report otherwise."""
+    """Return the path of the file, in the directory of a command of `worldsize exec`, to which the node program writes
+    errors that it cannot report otherwise."""
     return os.path.join(directory, f"trouble-{node_rank:04d}.log")

@@ -24,8 +24,8 @@ _AT_SECURE = 23
 
 
 def living_rank_environment(run_id: str, node: int) -> dict[str, str] | None:
-    """Return the environment of a living rank of the run on this machine, preferably of that node, else of a process
-    that started ranks. None if none of these processes is alive.
+    """Return the environment variables of a living rank of the run on this machine, preferably of the node `node`, else
+    of a process that started ranks. None if none of these processes is alive.
 
     Any user may start a process with the run's id, so only this user's processes count. Processes that end meanwhile,
     or cannot be read, are skipped.
@@ -68,17 +68,18 @@ def _gained_privileges(pid: int) -> bool:
 
 
 def _likeness(environ: Mapping[str, str], node: int) -> tuple[bool, bool, int]:
-    """Return a measure of the similarity between a process and a rank of the node; a greater one is more similar.
-    Processes that a batch script's own srun has started have only Slurm's variables, with a step. The script itself has
-    no step, or an earlier one."""
+    """Return a measure of the similarity between the process with the environment `environ` and a rank of the node; a
+    greater one is more similar. Processes that a batch script's own srun has started have only Slurm's variables, with
+    a step. The script itself has no step, or an earlier one."""
     step = environ.get("SLURM_STEP_ID", "")
     ours = environ.get("WORLDSIZE_NODE_RANK") == str(node)
     return "WORLDSIZE_RANK" in environ, ours, int(step) if step.isdigit() else -1
 
 
 def node_environment(order: Mapping[str, Any], node: int, own: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a rank of this node, without the variables of a rank. It is based on `own` if no rank
-    is alive, or if the order has no run."""
+    """Return the environment of a command of `worldsize exec` on this node: that of one of its living ranks, without
+    the variables of a rank. It is based on `own`, this program's environment, if no rank is alive, or if the order has
+    no run."""
     plan = order["plan"]
     if plan is None:
         return {**own, **order["set"], "WORLDSIZE_NODE_RANK": str(node)}
@@ -101,8 +102,8 @@ def node_environment(order: Mapping[str, Any], node: int, own: Mapping[str, str]
 
 
 def shell_argv(environment: Mapping[str, str]) -> list[str]:
-    """Return the command of an interactive shell. It is no login shell, because the start-up files of a login shell
-    would replace the ranks' PATH."""
+    """Return the command line of an interactive shell, bash or sh, for `worldsize shell`. It is no login shell, because
+    the start-up files of a login shell would replace the ranks' PATH."""
     from shutil import which
 
     return ["bash" if which("bash", path=environment.get("PATH", os.defpath)) else "sh", "-i"]

@@ -68,8 +68,8 @@ class CommandProcess:
         self.drain_until: Optional[float] = None
 
     def signal(self, number: int) -> None:
-        """Send a signal to the whole process group, if it still exists. A stopped group is continued, so that TERM
-        reaches it."""
+        """Send the signal `number` to the whole process group of the command, if it still exists. A stopped group is
+        continued, so that TERM reaches it."""
         for each in (number, signal.SIGCONT):
             try:
                 os.killpg(self.process.pid, each)
@@ -78,9 +78,9 @@ class CommandProcess:
 
 
 def start_process(order: Mapping[str, Any], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start the command, or with `python` in the order, the Python that executes this program, with the command as its
-    arguments. The command is found as by a shell: by its own PATH, and from its own directory. Raise OSError if it
-    cannot be started."""
+    """Start the user's command of the order on this node, or with `python` in the order, the Python that executes this
+    program, with the command as its arguments. Return the process. The command is found as by a shell: by its own PATH,
+    and from its own directory. Raise OSError if it cannot be started."""
     return subprocess.Popen(
         [sys.executable, *order["argv"]] if order.get("python") else order["argv"],
         cwd=_directory(order),
@@ -105,8 +105,8 @@ def start_failure(error: OSError, name: str, environment: Mapping[str, str]) -> 
 
 
 def _directory(order: Mapping[str, Any]) -> str:
-    """Return the command's directory. The directory of a run must exist. On nodes without a run, the home directory
-    replaces a directory that only the login node has."""
+    """Return the working directory of the user's command on this node. The directory of a run must exist. On nodes
+    without a run, the home directory replaces a directory that only the login node has."""
     if order["plan"] is not None or os.path.isdir(order["cwd"]):
         return str(order["cwd"])
     home = os.path.expanduser("~")
@@ -119,8 +119,8 @@ def line_of(node: int, kind: str, value: object) -> bytes:
 
 
 class NodeCommandRun:
-    """The execution of the command for each of `nodes` on this machine, with reports until all have ended. `code` is
-    the highest exit code."""
+    """The execution of the user's command for each of `nodes` on this machine, with reports to the client until all
+    have ended. `code` is the highest exit code."""
 
     def __init__(
         self,
@@ -177,7 +177,8 @@ class NodeCommandRun:
         self._children.append(child)
 
     def _readable_keys(self) -> List[selectors.SelectorKey]:
-        """Wait for output of the commands. Nothing is read while the transport has no room for more output."""
+        """Wait up to 0.1 s for output of the commands on this machine, and return the pipes that have some. Nothing is
+        read while the transport has no room for more output."""
         if not self._line.has_room:
             time.sleep(TICK)
             return []
@@ -188,7 +189,8 @@ class NodeCommandRun:
         self._end.request(self._clock(), grace)
 
     def _pass_on(self, pipe: int, child: CommandProcess, kind: str) -> bool:
-        """Forward the output in a pipe. Return whether there was any."""
+        """Forward the output that is available in a pipe of the command `child` to the client. Return whether there was
+        any. `kind` is "out" or "err"."""
         try:
             data = os.read(pipe, 1 << 16)
         except BlockingIOError:
@@ -205,8 +207,8 @@ class NodeCommandRun:
         return bool(data)
 
     def _finish_if_ended(self, child: CommandProcess) -> bool:
-        """Report the end of a command that has ended, and return whether it has. Processes that it left in its group,
-        which may hold its pipes open, are killed a moment later."""
+        """Report the exit code of the user's command `child` to the client if the command has ended, and return whether
+        it has. Processes that it left in its group, which may hold its pipes open, are killed a moment later."""
         code = child.process.poll()
         if code is None:
             return False
@@ -229,9 +231,9 @@ class NodeCommandRun:
 
 
 def main(words: Sequence[str]) -> int:
-    """Execute the order, and return this program's exit code. If files carry the output, it is the command's exit code,
-    which the process that started this program may read; else it is 0. Without `argv` in the order, this process
-    becomes an interactive shell."""
+    """Execute the order of `worldsize exec` or `worldsize shell` on this node, and return this program's exit code. If
+    files carry the output, it is the command's exit code, which the process that started this program may read; else it
+    is 0. Without `argv` in the order, this process becomes an interactive shell."""
     order, line = _order(words)
     order = with_plan(order)
     nodes = order["nodes"]
@@ -250,8 +252,8 @@ def main(words: Sequence[str]) -> int:
 
 
 def with_plan(order: Dict[str, Any]) -> Dict[str, Any]:
-    """Return the order with the run's plan in place of the plan's path. Set the umask of this process to that of the
-    ranks. Raise OSError."""
+    """Return the order for this program with the run's plan in place of the path of the plan's file. Set the umask of
+    this process to that of the ranks. Raise OSError."""
     if order["plan"] is None:
         return order
     with open(order["plan"], encoding="utf-8") as file:
@@ -275,7 +277,8 @@ def _order(words: Sequence[str]) -> Tuple[Dict[str, Any], Union[PipeTransport, F
 
 
 def become_shell(order: Mapping[str, Any], node: int) -> NoReturn:
-    """Replace this process by the shell, on the same terminal. Raise OSError if the shell cannot be started."""
+    """Replace this process by an interactive shell with the environment of a rank of the node, on the same terminal.
+    Raise OSError if the shell cannot be started."""
     environment = node_environment(order, node, os.environ)
     os.chdir(_directory(order))
     argv = shell_argv(environment)

@@ -49,8 +49,8 @@ class PipeTransport:
             pass  # the reader has gone, which the lifeline shows, too
 
     def poll(self) -> str:
-        """Return the request since the last call: "" for none, "stop", also if the lifeline has been closed, or
-        "now"."""
+        """Return the client's request since the last call, read from standard input: "" for none, "stop", also if the
+        lifeline has been closed, or "now"."""
         if self._has_ended:
             return ""
         try:
@@ -75,16 +75,17 @@ class Silence:
         self._looked_at: Optional[float] = None
 
     def look(self, now: float, is_new: bool, weight: float = 1.0) -> None:
-        """Record a look at time `now` (monotonic), and whether it showed anything new. `weight` is the amount that a
-        second without news counts; it is less if the look failed."""
+        """Record a look at a file of the other side at time `now` (monotonic), and whether it showed anything new.
+        `weight` is the amount that a second without news counts; it is less if the look failed."""
         passed = 0.0 if self._looked_at is None else min(now - self._looked_at, 1.0)
         self.seconds = 0.0 if is_new else self.seconds + weight * passed
         self._looked_at = now
 
 
 def silence_weight(error: OSError) -> float:
-    """Return the amount that a second with this error counts as silence. It is small for a file that exists but cannot
-    be read, so that a file server that fails for a while makes no process appear dead."""
+    """Return the amount that a second counts as silence of the other side if its file could not be read with this
+    error. It is small for a file that exists but cannot be read, so that a file server that fails for a while makes no
+    process appear dead."""
     return 1.0 if isinstance(error, FileNotFoundError) else UNREADABLE
 
 
@@ -130,8 +131,8 @@ class FileTransport:
         return len(self._held) < _HELD
 
     def wait(self) -> bool:
-        """Wait until it is known whether the command is still wanted, and return that. The client may have ended long
-        ago, so the command is wanted only once the lease has changed."""
+        """Wait until it is known whether the client still wants the command, and return that. The client may have ended
+        long ago, so the command is wanted only once the file `lease` has changed."""
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # there is nothing to terminate yet
         while not self._is_awaited and not self.poll():
             time.sleep(TICK)
@@ -139,7 +140,8 @@ class FileTransport:
         return not self.poll()
 
     def poll(self) -> str:
-        """Write the reports that are due, and return the request: "" for none, "stop", or "now"."""
+        """Write the reports that are due to the node's file, and return the request in the client's file `lease`: ""
+        for none, "stop", also if the client has gone, or "now", also if the parent process has ended."""
         now = self._clock()
         if now >= self._look_at:
             self._look_at = now + _LEASE_TICK
@@ -157,8 +159,8 @@ class FileTransport:
         return self._silence.seconds > self._patience
 
     def close(self) -> None:
-        """Write the remaining reports while the client is alive. Remove the directory if the client has gone and cannot
-        do so."""
+        """Write the remaining reports to the node's file while the client is alive. Remove the command's directory if
+        the client has gone and cannot do so."""
         self._flush()
         while self._held and not self.is_abandoned:
             time.sleep(SHORT_TICK)
@@ -181,7 +183,7 @@ class FileTransport:
             self._held += b"\n"
 
     def _flush(self) -> None:
-        """Append the reports to the file. Reports that cannot be written are kept, and tried again."""
+        """Append the reports to the node's file. Reports that cannot be written are kept, and tried again."""
         if not self._held:
             return
         try:
@@ -198,8 +200,8 @@ def node_file_name(node: int) -> str:
 
 
 def remove_directory(directory: str) -> None:
-    """Remove the directory as far as possible. Removal is tried three times, since another node may remove it, too, or
-    still write to it."""
+    """Remove the directory of a node command as far as possible. Removal is tried three times, since another node may
+    remove it, too, or still write to it."""
     from shutil import rmtree
 
     for _ in range(3):

@@ -55,7 +55,7 @@ class Caller:
     process."""
 
     def __init__(self, plan: Plan, paths: RunPaths, environ: Mapping[str, str], restartable: bool) -> None:
-        """Fork the process. Raise OSError if that fails."""
+        """Fork the process that executes the command of `notify`. Raise OSError if that fails."""
         self._plan = plan
         self._paths = paths
         self._restartable = restartable
@@ -73,8 +73,9 @@ class Caller:
         return self._link.fileno()
 
     def hear(self, kind: str, fields: Mapping[str, Any]) -> None:
-        """Send a message about an event that the head's agent has recorded, if it is an event for `notify`. Raise
-        OSError if the queue of messages is full."""
+        """Send a message to the process that executes the command of `notify` if the event `kind`, which the head's
+        agent has recorded, is one to report: start, stuck or resumed. `fields` are the event's fields. Raise OSError if
+        the queue of messages is full."""
         now = time.time()
         if kind == "stopping":
             self._stopping = True
@@ -86,8 +87,8 @@ class Caller:
             self._send(resumed_message(self._told_run(), now))
 
     def take_answers(self) -> list[str] | None:
-        """Return the answers of the process since the last call, which report failures of the command; None once the
-        process has ended."""
+        """Return the answers of the process that executes the command of `notify` since the last call, which report
+        failures of the command; None once the process has ended."""
         found: list[str] = []
         while True:
             try:
@@ -101,8 +102,9 @@ class Caller:
             found.append(data.decode("utf-8", "replace"))
 
     def tell_end(self) -> list[str]:
-        """Send the messages about the end of the attempt, once. Wait until the command has been executed, at most
-        PATIENCE seconds. Return reports of failures of the command."""
+        """Send the messages about the end of the attempt to the command of `notify`, once. Wait until the command has
+        been executed, at most PATIENCE seconds. Return reports of failures of the command; an empty list if the
+        messages were sent before."""
         if self._end_told[0]:
             return []
         self._end_told[0] = 1
@@ -120,7 +122,8 @@ class Caller:
         return found
 
     def _send(self, message: Mapping[str, Any]) -> None:
-        """Send a message. Raise OSError if the queue of messages is full."""
+        """Send a message, with secrets masked, to the process that executes the command of `notify`. Raise OSError if
+        the queue of messages is full."""
         self._link.send(message_text(message, plan_secret_values(self._plan)).encode())
 
     def _told_run(self) -> ToldRun:
@@ -164,8 +167,8 @@ def _status_of_records(plan: Plan, paths: RunPaths) -> Status:
 
 
 class _CallingProcess:
-    """The process that executes the command. It ends after the last message, or when all possible senders have
-    ended."""
+    """The process that executes the command of `notify` for each message. It ends after the last message, or when all
+    possible senders have ended."""
 
     def __init__(self, command: str, paths: RunPaths, environ: Mapping[str, str], link: socket.socket) -> None:
         self._command = command
@@ -186,7 +189,8 @@ class _CallingProcess:
                 return 0
 
     def _leave_parent(self) -> None:
-        """Drop everything that is inherited from the parent process: signal handlers, streams, lifelines."""
+        """Drop everything that this forked process has inherited from its parent: session, signal handlers, streams,
+        lifelines. Change to the directory of the run's code."""
         os.setsid()
         signal.set_wakeup_fd(-1)
         for number in IGNORED:

@@ -29,8 +29,8 @@ _SHORTEST, _LONGEST = 0.002, 0.05
 
 
 class Call(NamedTuple):
-    """The result of a call. `code` is the exit code, None if the command was terminated after its time limit. `printed`
-    is the kept part of its output."""
+    """The result of one execution of the command of `notify`. `code` is the exit code, None if the command was
+    terminated after its time limit. `printed` is the kept part of its output."""
 
     code: int | None
     seconds: float
@@ -38,9 +38,9 @@ class Call(NamedTuple):
 
 
 def call_command(command: str, text: str, environ: Mapping[str, str], limit: float = LIMIT) -> Call:
-    """Execute the command with bash, in the current directory, with `text` on its standard input. Wait until it has
-    ended, or terminate it after `limit` seconds. Its whole process group is killed afterwards. Raise OSError if there
-    is no bash."""
+    """Execute the command of `notify` with bash, in the current directory, with the message `text` on its standard
+    input, and return its exit code, duration and output. Wait until it has ended, or terminate it after `limit`
+    seconds. Its whole process group is killed afterwards. Raise OSError if there is no bash."""
     started = time.monotonic()
     inlet, feed = os.pipe()
     outlet, printing = os.pipe()
@@ -84,7 +84,7 @@ class _Output:
         self.is_open = True
 
     def take(self) -> None:
-        """Read the output that is available."""
+        """Read the output of the command that is available, and keep its first 64 KiB."""
         for _ in range(64):  # bounded: the time limit applies to a command that prints without end, too
             try:
                 data = os.read(self.file, 1 << 16)
@@ -97,8 +97,8 @@ class _Output:
 
 
 def _wait(pid: int, output: _Output, until: float) -> bool:
-    """Wait for the process, and return whether it has ended in time. It is not reaped, so that its group keeps its
-    number."""
+    """Wait for the process `pid` of the command, and return whether it has ended before the time `until`. Its output is
+    read meanwhile. The process is not reaped, so that its group keeps its number."""
     pause = _SHORTEST
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         left = until - time.monotonic()

@@ -34,14 +34,16 @@ class ToldRun(NamedTuple):
 
 
 def start_message(run: ToldRun, now: float) -> dict[str, Any]:
-    """Return the message that all nodes have met, and the head's ranks have started."""
+    """Return the message (a JSON object) to the command of `notify` that all nodes of the run have met, and the head's
+    ranks have started."""
     again = f", attempt {run.attempt}" if run.attempt else ""
     nodes, ranks = _counted(run.nodes, "node"), _counted(run.world_size, "rank")
     return _message(run, "start", RunState.RUNNING, now, f"started on {run.compute}: {nodes}, {ranks}{again}")
 
 
 def stuck_message(run: ToldRun, now: float, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the message that the run gives no sign of life. `fields` are those of the event `stuck`."""
+    """Return the message (a JSON object) to the command of `notify` that the run gives no sign of life. `fields` are
+    those of the event `stuck`."""
     sentence, seconds = fields.get("sentence"), fields.get("seconds")
     silent = f"no sign of life for {seconds:.0f} s" if isinstance(seconds, (int, float)) else "no sign of life"
     why = _cut(sentence) if isinstance(sentence, str) else None
@@ -50,13 +52,14 @@ def stuck_message(run: ToldRun, now: float, fields: Mapping[str, Any]) -> dict[s
 
 
 def resumed_message(run: ToldRun, now: float) -> dict[str, Any]:
-    """Return the message that a run that was stuck makes progress again."""
+    """Return the message (a JSON object) to the command of `notify` that a run that was stuck makes progress again."""
     return _message(run, "resumed", RunState.RUNNING, now, "continues: there are signs of life again")
 
 
 def end_messages(run: ToldRun, status: Status, now: float, restartable: bool) -> list[dict[str, Any]]:
-    """Return the messages that the attempt has ended: `failure`, if it failed, and `end`. With `restartable`, the run
-    belongs to a scheduler that restarts runs that have lost a node or were preempted."""
+    """Return the messages (JSON objects) to the command of `notify` that the attempt has ended: `failure`, if it
+    failed, and `end`. With `restartable`, the run belongs to a scheduler that restarts runs that have lost a node or
+    were preempted."""
     failure = status.failure
     stopped = restartable and status.state == RunState.CANCELLED and status.reason is None
     lost = restartable and failure is not None and failure.reason in (Reason.NODE_FAILURE, Reason.PREEMPTED)
@@ -83,7 +86,8 @@ def end_messages(run: ToldRun, status: Status, now: float, restartable: bool) ->
 
 
 def _message(run: ToldRun, event: str, state: str, now: float, text: str, **rest: Any) -> dict[str, Any]:
-    """Return a message. Values that are None are left out, except `reason`."""
+    """Return a message (a JSON object) to the command of `notify` about an event: the fields of the run, `text`, and
+    the fields in `rest`. Values that are None are left out, except `reason`."""
     known = {key: value for key, value in run._asdict().items() if key != "began" and value is not None}
     more = {key: value for key, value in rest.items() if value is not None}
     fixed = {"event": event, "state": state, "reason": None, "time": now, "seconds": round(now - run.began, 3)}
@@ -91,7 +95,8 @@ def _message(run: ToldRun, event: str, state: str, now: float, text: str, **rest
 
 
 def message_text(message: Mapping[str, Any], secrets: Sequence[str]) -> str:
-    """Return the message as one line, with the values `secrets` and texts that look like secrets masked."""
+    """Return a message to the command of `notify` as one line of JSON, with the values `secrets` and texts that look
+    like secrets masked."""
     from worldsize.trust.secrets import mask_text, mask_values
 
     shown = mask_values(dict(message), secrets)

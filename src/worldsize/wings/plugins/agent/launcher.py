@@ -39,13 +39,14 @@ class ExternalLauncher:
         return cast("Mapping[str, str]", self._call("prepare", (launch,), _is_environment, expected=(OSError,)))
 
     def processes(self, launch: NodeLaunch) -> List[Process]:
-        """Return the launcher's processes, of which exactly one has each rank of the node. Raise PlanError
-        otherwise."""
+        """Return the processes that the other package's launcher starts on the node, of which exactly one has each rank
+        of the node. Raise PlanError otherwise."""
         wanted = [rank.rank for rank in launch.node.ranks]
         return cast("List[Process]", self._call("processes", (launch,), lambda made: sorted(_ranks_of(made)) == wanted))
 
     def failures(self, end: NodeEnd) -> List[Failure]:
-        """Return the launcher's failures. If the launcher's code fails, return the failure of the process itself."""
+        """Return the failures that the other package's launcher reports after a process has ended. If the launcher's
+        code fails, return the failure of the process itself."""
         try:
             return cast("List[Failure]", self._call("failures", (end,), _are_failures))
         except PlanError as error:

@@ -32,11 +32,12 @@ _PAUSE = 0.05
 
 
 class PreparationStopped(Exception):
-    """The exception that is raised when the preparation is no longer wanted."""
+    """The exception that is raised when the preparation of files on the node's disk is no longer wanted."""
 
 
 def copy_once(source: str, target: str, stopped: Callable[[], bool]) -> None:
-    """Copy the file or folder `source` to `target`, unless the target exists. Links in a folder stay links. Raise
+    """Copy the file or folder `source` to `target` on the node's disk, unless the target exists. The target appears
+    only when the copy is complete, and other agents on the machine wait for it. Links in a folder stay links. Raise
     OSError if the copy fails, and PreparationStopped if `stopped` returns True."""
     os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
     with exclusive_lock(target + ".lock", stopped):
@@ -103,7 +104,8 @@ def _copy(source: str, target: str, stopped: Callable[[], bool]) -> None:
 
 
 def _copy_folder(top: _Folder, target: str, stopped: Callable[[], bool]) -> None:
-    """Copy a folder. Entries other than files, directories and links are left out."""
+    """Copy the open folder `top` and everything below it to `target`, with several threads. Entries other than files,
+    directories and links are left out."""
     from concurrent.futures import ThreadPoolExecutor
 
     from worldsize.wings.provisioning.agent.map_ahead import map_ahead
@@ -114,7 +116,8 @@ def _copy_folder(top: _Folder, target: str, stopped: Callable[[], bool]) -> None
 
 
 def _files(top: _Folder, target: str) -> Files:
-    """Yield the files in and below a directory, each as its directory, its name there, and the path of its copy.
+    """Yield the files in and below the directory `top`, each as its directory, its name there, and the path of its copy
+    below `target`.
 
     Directories and links are copied on the way. Each of them must be new, so nothing is written through a link.
     """
@@ -145,8 +148,9 @@ def _copy_entry(folder: _Folder, name: str, target: str, stopped: Callable[[], b
 
 @contextmanager
 def _explain_changes(folder: _Folder, name: str) -> Iterator[None]:
-    """Convert an OSError into one with the whole path. If a name was listed twice, or was replaced since it was listed,
-    the error states that it changed while it was copied."""
+    """Convert an OSError within the context, raised while the entry `name` of a folder is copied, into one with the
+    whole path. If a name was listed twice, or was replaced since it was listed, the error states that it changed while
+    it was copied."""
     try:
         yield
     except OSError as error:
@@ -156,8 +160,9 @@ def _explain_changes(folder: _Folder, name: str) -> Iterator[None]:
 
 
 def _copy_file(source: int, target: str, stopped: Callable[[], bool]) -> None:
-    """Copy the open file `source`, and close it. Raise FileExistsError if the target exists, and OSError if the source
-    is no regular file."""
+    """Copy the open file `source` with its permissions and times to the new file `target`, and close it. The owner may
+    always write to the copy. Raise FileExistsError if the target exists, and OSError if the source is no regular file.
+    """
     try:
         status = os.fstat(source)
         if not stat.S_ISREG(status.st_mode):

@@ -33,8 +33,9 @@ _known: dict[str, str] = {}
 
 
 def base_directory(configured: str, environ: Mapping[str, str]) -> str:
-    """Return the base directory: from the node's variable, else from the configuration, else the first of the usual
-    places. Raise OSError if it is not a directory."""
+    """Return the directory on the node's local disk in which worldsize's files are kept: from the node's variable
+    WORLDSIZE_LOCAL_DIR, else the `configured` one, else the first of the usual places. Raise OSError if it is not a
+    directory."""
     asked = environ.get(LOCAL_DIR_VARIABLE) or _expand_variables(configured, environ)
     base = asked or next((environ[name] for name in _USUAL if environ.get(name)), _FALLBACK)
     if not os.path.isdir(base):
@@ -43,8 +44,8 @@ def base_directory(configured: str, environ: Mapping[str, str]) -> str:
 
 
 def _expand_variables(text: str, environ: Mapping[str, str]) -> str:
-    """Return the text with `$NAME` and `${NAME}` replaced by the node's variables; "" if one of them is not set, or the
-    text is malformed."""
+    """Return the configured path `text` with `$NAME` and `${NAME}` replaced by the variables in `environ`, the node's
+    environment; "" if one of them is not set, or the text is malformed."""
     from string import Template
 
     try:
@@ -73,7 +74,7 @@ def ensure_own_directory(base: str) -> str:
 
 
 def remember_own_directory(configured: str, environ: Mapping[str, str]) -> None:
-    """Find this user's directory before the process enters a user namespace, and remember it.
+    """Find this user's directory on the node's disk before the process enters a user namespace, and remember it.
 
     In the namespace, root and all other users look the same, so the directory could not be checked there. No other user
     can replace it meanwhile. Errors are ignored here: `ensure_own_directory` raises them when the directory is needed.
@@ -84,8 +85,8 @@ def remember_own_directory(configured: str, environ: Mapping[str, str]) -> None:
 
 
 def _find_or_make(paths: Sequence[str]) -> str:
-    """Return the first of the paths that is this user's, else create the first that is free. Raise StorageError or
-    OSError: the error of the first path if other users have taken all of them."""
+    """Return the first of the directories `paths` that is this user's, else create the first that is free. Raise
+    StorageError or OSError: the error of the first path if other users have taken all of them."""
     missing = []
     refused: StorageError | OSError | None = None
     for path in paths:
@@ -127,7 +128,8 @@ class HeldDirectory:
             os.makedirs(path, 0o700, exist_ok=True)
 
     def release(self) -> None:
-        """Release the lock. The last holder removes the directory, unless it `keeps`. Safe to repeat."""
+        """Release the shared lock on the directory. The last holder removes the directory, unless the object was
+        created with `keeps`. Safe to repeat."""
         if self._file >= 0:
             if not self._keeps:
                 _remove_if_unheld(self.path, self._lock, self._file)
@@ -136,7 +138,8 @@ class HeldDirectory:
 
 
 def hold_run_directory(base: str, run_id: str, attempt: int) -> HeldDirectory:
-    """Create and lock the run's directory on this machine, and remove stale directories of dead runs next to it.
+    """Create and lock the run's directory on this machine's local disk, below `base`, and return the lock. Remove stale
+    directories of dead runs next to it.
 
     Raise OSError if it cannot be created, and PermissionError as `ensure_own_directory`.
     """
@@ -147,8 +150,8 @@ def hold_run_directory(base: str, run_id: str, attempt: int) -> HeldDirectory:
 
 
 def _open_locked(path: str) -> int:
-    """Open the lock file with a shared lock, and return its descriptor. The file is opened again if it was removed
-    meanwhile."""
+    """Open the lock file at `path`, take a shared lock on it, and return its descriptor. The file is opened again if it
+    was removed meanwhile."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(file, fcntl.LOCK_SH)
@@ -165,7 +168,8 @@ def _is_at(file: int, path: str) -> bool:
 
 
 def _remove_if_unheld(path: str, lock: str, file: int) -> bool:
-    """Remove the directory and its lock if no other process holds the lock. Return whether they were removed."""
+    """Remove the directory `path` and its lock file `lock`, which is open as `file`, if no other process holds the
+    lock. Return whether they were removed."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -181,7 +185,8 @@ def _remove_if_unheld(path: str, lock: str, file: int) -> bool:
 
 
 def remove_stale_directories(directory: str, age: float) -> None:
-    """Remove directories whose locks are free and have not been taken for `age` seconds."""
+    """Remove those directories in `directory` on the node's disk whose lock files are not locked by any process and
+    have not been locked for `age` seconds."""
     before = time.time() - age
     for name in os.listdir(directory):
         lock = os.path.join(directory, name)

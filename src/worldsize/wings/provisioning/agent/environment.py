@@ -26,8 +26,9 @@ _UNUSED_DAYS = 7
 
 
 class EnvironmentUnpacker:
-    """An unpacker of a packed environment. After `run` has returned, `path` is the path of the environment. `kept`
-    contains the files in it that still contain its old path; it is empty if the environment was already unpacked."""
+    """An unpacker of a run's packed Python environment to the node's disk. After `run` has returned, `path` is the path
+    of the environment. `kept` contains the files in it that still contain its old path; it is empty if the environment
+    was already unpacked."""
 
     def __init__(self, archive: PackedEnvironment, base: str, stopped: Callable[[], bool]) -> None:
         self.path = ""
@@ -38,9 +39,9 @@ class EnvironmentUnpacker:
         self._held: HeldDirectory | None = None
 
     def run(self) -> None:
-        """Unpack the environment, unless it is there already, and hold it for this process. Raise DamagedPack if its
-        checksum is invalid or wrong, OSError if it cannot be unpacked, and PreparationStopped if it is no longer
-        wanted."""
+        """Unpack the packed environment to the node's disk, unless it is there already, and hold it for this process,
+        so that no process removes it. Raise DamagedPack if its checksum is invalid or wrong, OSError if it cannot be
+        unpacked, and PreparationStopped if it is no longer wanted."""
         if not is_sha256(self._archive.digest):
             raise DamagedPack(f"the checksum of the packed environment is invalid: {self._archive.digest}")
         place = os.path.join(self._envs, self._archive.digest[:_NAME])
@@ -52,7 +53,7 @@ class EnvironmentUnpacker:
         self.path = place
 
     def close(self) -> None:
-        """Release the environment, which is kept for later runs."""
+        """Release this process's lock on the unpacked environment, which is kept on the node's disk for later runs."""
         if self._held is not None:
             self._held.release()
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def map_ahead(
     pool: ThreadPoolExecutor, function: Callable[[Item], Result], items: Iterable[Item], ahead: int
 ) -> Iterator[Result]:
-    """Yield the results of `function` in the order of the items. Items are read as they are needed: at most `ahead`
-    items beyond the one whose result is yielded next are submitted. Raise the error of the first item that fails; items
-    that have not begun by then are cancelled."""
+    """Call `function` on each item in the threads of `pool`, and yield the results in the order of the items. Items are
+    read as they are needed: at most `ahead` items beyond the one whose result is yielded next are submitted. Raise the
+    error of the first item that fails; items that have not begun by then are cancelled."""
     running: deque[Future[Result]] = deque()
     try:
         for item in items:

@@ -47,13 +47,14 @@ ENVIRONMENT_MARK = "@WORLDSIZE_ENVIRONMENT@"
 
 
 def is_sha256(text: object) -> bool:
-    """Return whether a text is a SHA-256 in hexadecimal digits, and is therefore safe as part of a path."""
+    """Return whether `text` is a string of 64 lower-case hexadecimal digits, as a SHA-256 is written, and is therefore
+    safe as part of a path."""
     return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
 
 
 def make_member(data: bytes, level: int = _LEVEL) -> bytes:
-    """Create a gzip member that contains `data`, with the length of the whole member in the extra field of its
-    header."""
+    """Return a gzip member, as bytes, that contains `data` compressed at `level`, with the length of the whole member
+    in the extra field of its header."""
     packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
     body = packer.compress(data) + packer.flush()
     length = HEADER + len(body) + 8
@@ -62,8 +63,8 @@ def make_member(data: bytes, level: int = _LEVEL) -> bytes:
 
 
 def member_length(header: bytes) -> int | None:
-    """Return the length of the gzip member that begins with these HEADER bytes; None if they are not the header of a
-    member that worldsize writes."""
+    """Return the length in bytes of the gzip member that begins with `header`, its first HEADER bytes; None if `header`
+    is not that of a member that worldsize writes."""
     if header[:10] != _MAGIC or header[12:16] != _MARK:
         return None
     length = int.from_bytes(header[16:24], "little")
@@ -71,9 +72,9 @@ def member_length(header: bytes) -> int | None:
 
 
 def member_content(whole: bytes, bounded: bool = False) -> bytes:
-    """Return the inflated content of a gzip member. Raise ValueError if the member is damaged, or states a larger
-    content than any that worldsize writes. With `bounded`, which takes ten times as long, no more than the stated
-    content is ever inflated into memory."""
+    """Return the inflated content of a gzip member, which is passed as `whole`. Raise ValueError if the member is
+    damaged, or states a larger content than any that worldsize writes. With `bounded`, which takes ten times as long,
+    no more than the stated content is ever inflated into memory."""
     body, length = whole[HEADER:-8], int.from_bytes(whole[-4:], "little")
     if length > _LARGEST_PIECE:
         raise ValueError("one of its parts is larger than any that worldsize writes")
@@ -90,14 +91,15 @@ def member_content(whole: bytes, bounded: bool = False) -> bytes:
 
 
 def contents(read: Read, digested: Any, pool: ThreadPoolExecutor) -> Iterator[bytes]:
-    """Yield the inflated contents of the gzip members, in order; several threads inflate them. `digested` is a hash
-    that is updated with the members as they are, before they are inflated."""
+    """Yield the inflated contents of the gzip members of a packed environment, in order; the threads of `pool` inflate
+    them. `read` returns the file's next bytes. `digested` is a hash that is updated with the members as they are,
+    before they are inflated."""
     return map_ahead(pool, member_content, _members(read, digested), _AHEAD)
 
 
 def bounded_contents(read: Read) -> Iterator[bytes]:
-    """Yield the inflated contents of the gzip members, one by one, with a bound on the size of each. For an archive
-    from an unknown source."""
+    """Yield the inflated contents of the gzip members of a packed environment from an unknown source, one by one, with
+    a bound on the size of each. `read` returns the file's next bytes."""
     return (member_content(whole, bounded=True) for whole in _members(read, hashlib.sha256()))
 
 
@@ -139,7 +141,7 @@ class TarStream:
         self._piece = memoryview(b"")
 
     def take(self, count: int) -> bytes:
-        """Read exactly `count` bytes. Raise ValueError if the file ends before."""
+        """Read exactly `count` bytes of the tar file and return them. Raise ValueError if the file ends before."""
         parts: list[bytes] = []
         while count:
             if not self._piece:
@@ -153,6 +155,6 @@ class TarStream:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def drain(self) -> None:
-        """Read the rest of the file and discard it."""
+        """Read the rest of the tar file, to the last gzip member, and discard it."""
         for _ in self._pieces:
             pass

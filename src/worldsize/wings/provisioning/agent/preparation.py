@@ -55,19 +55,21 @@ class Preparation:
         return self._reading
 
     def acknowledge(self) -> None:
-        """Read the byte that made the file descriptor readable."""
+        """Read the byte that the preparation's thread has written at its end, which made the file descriptor of
+        `fileno()` readable."""
         os.read(self._reading, 1)
 
     def deadline(self) -> float | None:
         return None
 
     def tick(self, now: float) -> None:
-        """Do nothing: there is no deadline, since a file may be of any size."""
+        """Do nothing at the time `now`: the preparation of a node's disk has no deadline, since a file may be of any
+        size."""
 
     def finish(self, recorder: NodeRecorder) -> NodeLaunch:
-        """Return the launch with the plan and the environment variables for this node. To be called once the
-        preparation is `ready`. Record the event and the notices, and remount read-only the paths that ranks must not
-        change."""
+        """Return the node's launch with the plan and the environment variables for this node. Call this once the
+        preparation is `ready`. Record the event "prepared" and the notices with `recorder`, and remount read-only the
+        paths that ranks must not change."""
         self._thread.join()
         assert self._held is not None
         recorder.write_event("prepared", seconds=time.time() - self._began)
@@ -78,13 +80,14 @@ class Preparation:
         return self._launch._replace(plan=plan, environ=self._activated_environment(place))
 
     def stop(self) -> tuple[int, ...]:
-        """Request that the thread ends soon, without waiting. Return (): no process of it may stay."""
+        """Request that the preparation's thread ends soon, without waiting. Return an empty tuple, since the
+        preparation starts no process that could still run."""
         self._stopped.set()
         return ()
 
     def close(self) -> None:
-        """Stop the thread and release the node's local files. Files that another agent of this machine still needs, or
-        that a later run may use, stay."""
+        """Stop the preparation's thread and release the node's local files. Files that another agent of this machine
+        still needs, or that a later run may use, stay."""
         self._stopped.set()
         self._thread.join(_PATIENCE)
         if self._unpacking is not None:
@@ -117,7 +120,9 @@ class Preparation:
             copy_once(copy.source, os.path.join(self._held.path, copy.target), self._stopped.is_set)
 
     def _collect_notices(self, paths: RunPaths) -> list[tuple[str, str]]:
-        """Remount the read-only paths of the plan. Return the notices as (kind, text) pairs."""
+        """Remount the plan's read-only paths, except those that contain the run directory `paths.root`. Return the
+        notices about paths that could not be remounted, and about files of the environment that still name its old
+        directory, as (kind, text) pairs."""
         found = []
         if self._local.read_only:
             from worldsize.wings.provisioning.agent.read_only import make_read_only
@@ -132,8 +137,9 @@ class Preparation:
         return found
 
     def _activated_environment(self, place: str | None) -> Mapping[str, str]:
-        """Return the environment variables for the environment at `place`. Variables that setup lines set to paths in
-        the shared environment are changed to the same paths in the local one."""
+        """Return the ranks' environment variables for the environment that was unpacked at `place`. Variables that
+        setup lines set to paths in the shared environment are changed to the same paths in the local one. With no
+        unpacked environment, they are unchanged."""
         archive = self._local.archive
         if archive is None or place is None:
             return self._environ

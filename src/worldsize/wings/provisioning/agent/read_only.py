@@ -20,8 +20,8 @@ _CHANGED = "it was replaced in the meantime"
 
 
 def make_read_only(paths: Sequence[str], needed: str) -> list[str]:
-    """Remount the paths read-only for this process and its children. Return the reason, in words, for each path that
-    could not be remounted. `needed` must stay writable: a path that contains it is not remounted.
+    """Remount `paths` read-only for this process and its children. Return the reason, in words, for each path that
+    could not be remounted. `needed`, the run directory, must stay writable: a path that contains it is not remounted.
 
     To be called by a process with one thread, before its ranks start, which inherit the mounts. No rank of an ordinary
     user can undo it. Each path is opened once; exchanging it afterwards has no effect.
@@ -42,8 +42,8 @@ def make_read_only(paths: Sequence[str], needed: str) -> list[str]:
 
 
 def try_read_only(paths: Sequence[str]) -> str:
-    """Return why these paths cannot be remounted read-only on this system; "" if they can. A separate process tries it:
-    this process does not change."""
+    """Return the reason why `paths` cannot be remounted read-only on this system; "" if they can. A child process tries
+    it, so that the mounts of this process do not change."""
 
     def attempt() -> None:
         path = "mounts"
@@ -73,7 +73,8 @@ def _bind_read_only(path: str, needed: str | None = None) -> None:
 
 
 def _remount_read_only(place: mounts.OpenPath) -> None:
-    """Remount a place read-only, without the mounts below it. Raise OSError."""
+    """Remount the opened directory or file `place` read-only, without the mounts below it. Raise OSError if the system
+    refuses it."""
     mounts.bind(place, place)
     top = _open_mount_on(place)
     try:
@@ -85,8 +86,8 @@ def _remount_read_only(place: mounts.OpenPath) -> None:
 
 
 def _open_mount_on(place: mounts.OpenPath) -> mounts.OpenPath:
-    """Open the mount that has just been made on a place, which itself still refers to the directory below the mount.
-    Raise OSError if the place was exchanged meanwhile."""
+    """Open and return the bind mount that has just been made on the path of `place`; `place` itself still refers to the
+    directory below the mount. Raise OSError if the path was exchanged meanwhile."""
     top = mounts.open_path(place.path)
     there, here = os.fstat(top.fd), os.fstat(place.fd)
     if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino) or _mount_id(top) == _mount_id(place):
@@ -101,8 +102,8 @@ def _mount_id(place: mounts.OpenPath) -> bytes:
 
 
 def _contains_needed(path: str, needed: str) -> bool:
-    """Return whether `needed` is `path` or is located below it. False if the path cannot be opened: the error is
-    reported later, when the path is mounted."""
+    """Return whether `needed`, the run directory, is `path` or is located below `path`. False if `path` cannot be
+    opened: the error is reported later, when the path is mounted."""
     try:
         place = mounts.open_path(path)
     except OSError:

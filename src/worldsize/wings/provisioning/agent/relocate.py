@@ -30,15 +30,17 @@ class PrefixFile(NamedTuple):
 
 
 def prefix_file_kind(data: bytes, old: bytes) -> str | None:
-    """Return the kind of a file with this content (TEXT or BINARY) if it contains the path `old` or a path below it;
-    None if it does not."""
+    """Return the kind (TEXT or BINARY) of a file whose content is `data` if it contains the path `old` or a path below
+    it; None if it does not."""
     if old not in data or not re.search(re.escape(old) + _ENDS, data):
         return None
     return BINARY if b"\0" in data else TEXT
 
 
 def with_new_prefix(data: bytes, kind: str, room: int, old: bytes, new: bytes) -> bytes | None:
-    """Return `data` with the path `old` replaced by `new`; None if a binary file has no room for it."""
+    """Return `data`, the content of a file of an environment, with the path `old` replaced by `new`; None if the file
+    is binary (`kind`) and has too little room for the new path. `room` is the number of NUL bytes after each string
+    that may be used."""
     if kind == TEXT:
         return _with_short_shebang(re.sub(re.escape(old) + _ENDS, lambda _: new, data))
     return _binary_with_new_prefix(data, room, old, new)
@@ -62,7 +64,8 @@ def _binary_with_new_prefix(data: bytes, room: int, old: bytes, new: bytes) -> b
 
 
 def _free_bytes(data: bytes, stop: int, room: int) -> int:
-    """Count the NUL bytes after a string that are not its terminator, up to `room`."""
+    """Count the NUL bytes of `data` that follow the string that ends at `stop`, without the one that terminates the
+    string, up to `room`."""
     count = 0
     while count < room and data[stop + count : stop + count + 2] == b"\0\0":
         count += 1
@@ -70,8 +73,9 @@ def _free_bytes(data: bytes, stop: int, room: int) -> int:
 
 
 def _with_short_shebang(data: bytes) -> bytes:
-    """Return a script with a shebang line that the kernel accepts. If the path of its Python interpreter is too long,
-    the shell starts the interpreter, in the form that pip writes."""
+    """Return the script `data` with a shebang line that the kernel accepts. If the line with the path of the Python
+    interpreter is too long, the shell starts the interpreter, in the form that pip writes. Other files are returned
+    unchanged."""
     if not data.startswith(b"#!"):
         return data
     first, _, rest = data.partition(b"\n")

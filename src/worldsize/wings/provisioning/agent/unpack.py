@@ -48,9 +48,9 @@ class DamagedPack(OSError):
 
 
 def unpack_environment(read: Read, digest: str, target: str, place: str) -> tuple[str, ...]:
-    """Unpack an archive into the new directory `target`. The paths in its files are those of `place`, to which the
-    directory is moved afterwards. Return the names of the files that still contain the old path, because the new one is
-    too long.
+    """Unpack a packed environment, whose bytes `read` returns, into the new directory `target`. The paths in its files
+    become those of `place`, to which the directory is moved afterwards. Return the names of the files that still
+    contain the old path, because the new one is too long.
 
     Raise DamagedPack if the archive's SHA-256 is not `digest`, or it was not written by worldsize. Raise OSError if a
     file cannot be written.
@@ -72,8 +72,9 @@ def unpack_environment(read: Read, digest: str, target: str, place: str) -> tupl
 
 
 def description_of(read: Read) -> dict[str, Any]:
-    """Read an archive's description from its first bytes. Raise ValueError if the archive was not written by worldsize,
-    or has another version than this worldsize reads."""
+    """Read and return the description of a packed environment (its kind, prefix and version, for example) from the
+    first bytes that `read` returns. Raise ValueError if the archive was not written by worldsize, or has another
+    version than this worldsize reads."""
     stream = TarStream(bounded_contents(read))
     name, size = _name_and_size(stream.take(_BLOCK))
     if name != DESCRIPTION:
@@ -120,7 +121,8 @@ class _MemberWriter:
         self._directories: set[str] = {""}
 
     def write(self) -> tuple[str, ...]:
-        """Write all members. Return the names of the files that still contain the old path."""
+        """Write all members of the packed environment below the target directory. Return the names of the files that
+        still contain the environment's old path."""
         long: dict[bytes, str] = {}
         while True:
             header = self._stream.take(_BLOCK)
@@ -154,7 +156,7 @@ class _MemberWriter:
         self._moves = [(os.fsencode(old), os.fsencode(new)) for old, new in moves]
 
     def _path(self, name: str, made: bool = True) -> str:
-        """Return the path at which a member is written. Raise ValueError if its name is not safe.
+        """Return the path at which the archive's member `name` is written. Raise ValueError if the name is not safe.
 
         Nothing is written or linked through a symbolic link of the archive, because the archive is verified only after
         it was read to its end. Each name is plain, so that no two names mean the same file. With `made`, the member's

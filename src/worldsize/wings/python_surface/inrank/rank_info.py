@@ -44,8 +44,9 @@ class RankInfo(NamedTuple):
 
 
 def rank_info(environ: Mapping[str, str] | None = None) -> RankInfo:
-    """Return this process's position, from the environment variables of worldsize, torchrun, srun or mpirun; without
-    any, that of the only rank. Raise ValueError, which names the variable, if one is not a number."""
+    """Return the RankInfo of this process (rank, world size, local rank, node rank, …), from the environment variables
+    of worldsize, torchrun, srun or mpirun; without any, that of the only rank. Raise ValueError, which names the
+    variable, if one is not a number."""
     environ = os.environ if environ is None else environ
     return RankInfo(
         **{field: _first_number(environ, names, _DEFAULTS.get(field, 0)) for field, names in _NAMES.items()}
@@ -124,13 +125,14 @@ class OncePerNode:
 def once_per_node() -> OncePerNode:
     """Return a context manager and decorator for work that local rank 0 does while the other ranks of its node wait.
 
-        with once_per_node() as first:          true on local rank 0; the others wait at the block's end
+        with once_per_node() as first:          true on local rank 0; the other ranks wait at the block's end
             if first:
                 unpack_data()
 
-        @once_per_node()                        None on the others, once it has ended on local rank 0
+        @once_per_node()                        None on the other ranks, once it has ended on local rank 0
         def unpack_data(): …
 
-    In `if once_per_node():` no rank waits. A failure on local rank 0 is a failure on the others too, with RuntimeError.
+    In `if once_per_node():` no rank waits. A failure on local rank 0 is a failure on the other ranks too, with
+    RuntimeError.
     """
     return OncePerNode()

@@ -44,8 +44,8 @@ Rows = Sequence[Sequence[str]]
 
 
 def card_html(runs: Run | RunArray, statuses: Sequence[Status]) -> str:
-    """Return the card as HTML, from the statuses of the last look and the run's files as they are now. Never raise for
-    a damaged run."""
+    """Return the notebook card of a run, or of an array of runs, as HTML. It shows `statuses`, those of the last look,
+    and the run's files as they are now. Never raise for a damaged run."""
     now = runs.overall(statuses)
     parts = [_headline(runs.id, now)]
     try:
@@ -59,7 +59,7 @@ def card_html(runs: Run | RunArray, statuses: Sequence[Status]) -> str:
 
 
 def card_text(runs: Run | RunArray, statuses: Sequence[Status]) -> str:
-    """Return one line of plain text, for displays without HTML."""
+    """Return one line of plain text with the id and state of a run or an array of runs, for displays without HTML."""
     return f"{type(runs).__name__}({runs.id!r}) {runs.overall(statuses).state}"
 
 
@@ -102,8 +102,8 @@ def _run_parts(run: Run, now: Status) -> list[str]:
 
 
 def _nodes_table(run: Run) -> str:
-    """Render a table of the nodes: the ranks of each node, and the host name and exit codes of a node that has
-    ended."""
+    """Render an HTML table of a run's first 16 nodes: the ranks of each node, and the host name and exit codes of a
+    node that has ended."""
     rows = []
     for node in run.plan.nodes[:_MOST_ROWS]:
         record = read_exit(run.paths, node.node_rank)
@@ -124,8 +124,8 @@ def _array_parts(array: RunArray, statuses: Sequence[Status]) -> list[str]:
 
 
 def _table(headers: Sequence[str], rows: Rows, total: int) -> str:
-    """Render a table. Columns without any value are omitted. If `total` is larger than the number of rows, a line
-    states how many are missing."""
+    """Render an HTML table with the column titles `headers`. Columns without any value are omitted. If `total` is
+    larger than the number of `rows`, a line states how many rows are missing."""
     shown = [column for column in range(len(headers)) if any(row[column] for row in rows)]
     head = "".join(f'<th style="{_CELL}">{headers[column]}</th>' for column in shown)
     body = "".join(_row(row[column] for column in shown) for row in rows)
@@ -146,6 +146,6 @@ def _titled(title: str, text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Return text for HTML: in one line, truncated, without markup or characters that cannot be encoded."""
+    """Return `text` escaped for HTML: in one line, truncated, without markup or characters that cannot be encoded."""
     cut = text if len(text) <= _LINE else text[:_LINE] + "…"
     return escape(escape_controls(cut).encode("utf-8", "replace").decode("utf-8"))

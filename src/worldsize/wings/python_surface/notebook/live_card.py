@@ -24,13 +24,14 @@ _EVERY = 1.0
 
 
 def html_of(runs: Run | RunArray) -> str:
-    """Return the card as it is now. Raise nothing for a damaged run."""
+    """Return the notebook card of a run, or of an array of runs, as it is now, as HTML. Raise nothing for a damaged
+    run."""
     return card_html(runs, runs.statuses())
 
 
 def show_card(runs: Run | RunArray) -> None:
-    """Show the card in the cell's output. In a notebook it is updated until the run has ended; the cell does not
-    wait."""
+    """Show the card of a run, or of an array of runs, in the output of a notebook's cell. In a notebook it is updated
+    until the run has ended; the cell does not wait."""
     from IPython import display, get_ipython
 
     statuses = runs.statuses()
@@ -72,8 +73,8 @@ class _Updates:
         self._due = 0.0
 
     def follow_to_end(self) -> None:
-        """Update the cards after each look at the compute, and from the run's files between two looks. After an error
-        the cards stay as they are."""
+        """Follow the run until it has ended, and update its notebook cards after each look at the compute, and from the
+        run's files between two looks. After an error the cards stay as they are."""
         try:
             self._seen(self._runs.follow(show=self._tick, seen=self._seen))
         except (WorldsizeError, OSError, RuntimeError):

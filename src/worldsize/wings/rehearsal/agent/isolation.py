@@ -15,9 +15,9 @@ from worldsize.wings.rehearsal.agent import namespaces
 
 
 def isolate(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> tuple[Mapping[str, str], bool]:
-    """Cut the network off from this process, the parent of all agents, if the rehearsal is offline, and write to the
-    run directory what the system refused. Return the environment variables of the agents, and whether each agent must
-    call `mount_disks`."""
+    """Cut the network off from this process, the parent of all agents of a rehearsal, if the rehearsal is offline, and
+    write to the run directory what the system refused. Return the environment variables of the agents, and whether each
+    agent must call `mount_disks`."""
     offline = bool(plan.rehearsal and plan.rehearsal.offline)
     isolated = namespaces.Isolation()
     try:
@@ -34,7 +34,8 @@ def isolate(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> tuple[Ma
 
 
 def mount_disks(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> None:
-    """Mount a separate disk for the node whose agent this process is. Raise OSError."""
+    """Mount a separate disk over the temporary directories for the virtual node of a rehearsal whose agent this process
+    is. Raise OSError if the system refuses it."""
     if plan.local is not None:
         remember_own_directory(plan.local.base, environ)
     shared = plan.rehearsal.shared if plan.rehearsal else ()

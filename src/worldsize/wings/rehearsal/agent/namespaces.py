@@ -28,7 +28,9 @@ class Isolation(NamedTuple):
 
 
 def probe_isolation(offline: bool, disks: bool, root: str) -> Isolation:
-    """Check what this system permits. Separate processes try it, so that this process does not change."""
+    """Check whether this system permits cutting the network (if `offline`) and separate disks for the nodes (if
+    `disks`), with `root` as the directory to mount at. Return the reasons as an Isolation. Child processes try it, so
+    that this process does not change."""
     return Isolation(
         mounts.find_obstacle(cut_network) if offline else None,
         mounts.find_obstacle(lambda: mount_own_disks(root, root, ())) if disks else None,
@@ -36,8 +38,9 @@ def probe_isolation(offline: bool, disks: bool, root: str) -> Isolation:
 
 
 def mount_own_disks(base: str, root: str, shared: Sequence[str], environ: Mapping[str, str] = os.environ) -> None:
-    """Mount file systems over the temporary directories. What this node writes there from now on is visible only on
-    this node; files that are there already stay visible. Shared memory (/dev/shm) is also the node's own, and empty.
+    """Mount file systems over the temporary directories of this process, the agent of one virtual node. What the node
+    writes there from now on is visible only on this node; files that are there already stay visible. Shared memory
+    (/dev/shm) is also the node's own, and empty.
 
     base    an empty directory, on which the memory for the node's own files is mounted
     root    the run directory, which stays shared wherever it is located, as do the paths `shared`. Each is opened
@@ -72,8 +75,8 @@ def mount_own_disks(base: str, root: str, shared: Sequence[str], environ: Mappin
 
 
 def _open_below(top: str, path: str) -> mounts.OpenPath:
-    """Open `path`, which is below `top`, without following links on the way. Raise OSError, also if a part of it is a
-    link."""
+    """Open and return `path`, which is below the directory `top`, without following links on the way. Raise OSError,
+    also if a part of `path` below `top` is a link."""
     place = mounts.open_path(top)
     for name in os.path.relpath(path, top).split(os.sep):
         if name == os.curdir:
@@ -90,7 +93,8 @@ def _open_below(top: str, path: str) -> mounts.OpenPath:
 
 
 def _temporary_directories(environ: Mapping[str, str]) -> list[str]:
-    """Return the temporary directories. None of them is inside another one."""
+    """Return the real paths of the temporary directories that exist: /tmp, /var/tmp and TMPDIR of `environ`. None of
+    them is inside another one."""
     found: list[str] = []
     for place in (*_TEMPORARY_DIRECTORIES, environ.get("TMPDIR", "")):
         real = os.path.realpath(place) if place else ""

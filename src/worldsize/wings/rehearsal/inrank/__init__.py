@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def on_torch(torch: Any) -> None:
-    """Change `torch`, which has just been imported, for this process and all its forks. Raise RuntimeError if its
-    version is older than 2.2."""
+    """Install the virtual GPUs of a rehearsal in the module `torch`, which has just been imported, for this process and
+    all its forks. Raise RuntimeError if its version is older than 2.2."""
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 2):
         raise RuntimeError(f"worldsize rehearsal: virtual GPUs need torch 2.2, and this is {torch.__version__}")
     from . import install

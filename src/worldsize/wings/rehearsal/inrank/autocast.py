@@ -35,7 +35,8 @@ def _begin_autocast(begin: Any, self: Any, device_type: Any, dtype: Any = None, 
 
 
 def _is_autocast_enabled(ask: Any, *args: Any, **kwargs: Any) -> bool:
-    """Return whether autocast is enabled. If a script asks about the GPU, the answer is that for the CPU."""
+    """Return whether autocast is enabled, as `torch.is_autocast_enabled`, whose original is `ask`. If a script asks
+    about the virtual GPU, the answer is that for the CPU."""
     device = args[0] if args else kwargs.get("device_type", "cuda")
     if device == "cuda" and not is_called_by_torch():
         return bool(torch.is_autocast_cpu_enabled())
@@ -43,21 +44,22 @@ def _is_autocast_enabled(ask: Any, *args: Any, **kwargs: Any) -> bool:
 
 
 def _get_dtype(ask: Any, device_type: Any = "cuda") -> Any:
-    """Return the type that autocast uses on the GPU. Inside a region, a script gets the CPU's type."""
+    """Return the dtype that autocast uses for `device_type`, as `torch.get_autocast_dtype`; `ask` is the original
+    function. For the virtual GPU, a script inside an autocast region gets the dtype of the CPU."""
     if _is_cuda(device_type) and torch.is_autocast_cpu_enabled() and not is_called_by_torch():
         return torch.get_autocast_cpu_dtype()
     return ask(device_type) if ask.__name__ == "get_autocast_dtype" else ask()
 
 
 def _decorate(decorate: Any, function: Any = None, *, device_type: str, **words: Any) -> Any:
-    """Decorate the forward or backward step of an autograd function, with the CPU as its device type if it names
-    `cuda`."""
+    """Decorate the forward or backward step of an autograd function, as `torch.amp.custom_fwd` and `custom_bwd`, with
+    the CPU as its device type if it names `cuda`. `decorate` is torch's original decorator."""
     for name in ("fwd", "bwd"):
         function = words.pop(name, function)
     return decorate(function, device_type="cpu" if _is_cuda(device_type) else device_type, **words)
 
 
 def _begin_scaler(begin: Any, self: Any, device: Any = "cuda", *args: Any, **kwargs: Any) -> None:
-    """Initialise a scaler on the CPU. It scales and checks for infinities, but finds none: bfloat16 has the range of
-    float32."""
+    """Initialise a `torch.amp.GradScaler` for `cuda` on the CPU instead; `begin` is the original `__init__`. It scales
+    and checks for infinities, but finds none: bfloat16 has the range of float32."""
     begin(self, "cpu" if _is_cuda(device) else device, *args, **kwargs)

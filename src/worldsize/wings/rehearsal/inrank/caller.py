@@ -27,8 +27,8 @@ _OF_USERS = ("torch.testing", "torch.utils.tensorboard", "torch.random", "torch.
 
 
 def calling_module() -> str:
-    """Return the name of the module whose code called into torch; "" if there is none. Wrappers of worldsize and torch
-    are skipped."""
+    """Return the name of the Python module whose code called the torch function that is being executed; "" if there is
+    none. Wrappers of worldsize and torch are skipped."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         name: str = frame.f_globals.get("__name__") or ""
@@ -51,6 +51,6 @@ def is_cpu_meant() -> bool:
 
 
 def is_made_by_torch() -> bool:
-    """Return whether torch's own code creates a tensor for itself. Layers and data loaders create tensors for their
-    user, and do not count."""
+    """Return whether the tensor that is being created is one that torch's own code creates for itself. Layers and data
+    loaders create tensors for their user, and do not count."""
     return is_called_by_torch() and not calling_module().startswith(_MAKING_FOR_USERS)

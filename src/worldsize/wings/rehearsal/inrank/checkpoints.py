@@ -31,7 +31,8 @@ def _keep_storage(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> A
 
 
 def _gpu_index(place: Any) -> Optional[int]:
-    """Return the index of the GPU that a location names, without checking it; None if it names no GPU."""
+    """Return the index of the virtual GPU that `place`, a location in torch.load, names, without checking that the GPU
+    exists; None if it names no GPU."""
     if isinstance(place, (str, torch.device)) and str(place).startswith("cuda"):
         return devices.index_of(place)
     return None

@@ -11,7 +11,8 @@ _FLAG = "_worldsize_pins"
 
 
 def install(module: Any) -> None:
-    """Patch torch.utils.data.dataloader."""
+    """Patch the iterators of torch.utils.data.dataloader, which is passed as `module`, so that batches are pinned if
+    the loader requests it and there is a virtual GPU."""
     patch(module._BaseDataLoaderIter, "__init__", _begin_iteration)
     patch(module._BaseDataLoaderIter, "__next__", _next_batch)
 

@@ -25,13 +25,14 @@ def install() -> None:
 
 
 def default_index() -> Optional[int]:
-    """Return the index of the GPU on which new tensors are created; None for the CPU."""
+    """Return the index of the virtual GPU on which new tensors are created by default; None for the CPU."""
     device = _DefaultDevice.device
     return None if device is None else devices.valid_index(device.index)
 
 
 def _set_default_tensor_type(use: Any, kind: Any) -> None:
-    """Set the default type of tensors. This is the old way to create every new tensor on the GPU."""
+    """Set the default type of tensors with torch's original function `use`. If `kind` is a type of torch.cuda, use the
+    CPU's type of the same name, and create every new tensor on the virtual GPU."""
     plain = device_moves.plain_type(kind)
     use(plain or kind)
     _DefaultDevice.device = torch.device("cuda") if plain else None

@@ -24,8 +24,9 @@ def _tensors(args: Any, kwargs: Any) -> Iterator[Any]:
 
 
 def check_same_device(args: Any, kwargs: Any) -> None:
-    """Check that all tensors are on one device. Raise RuntimeError if they are not. Numbers (tensors without
-    dimensions) on the CPU may be combined with any device."""
+    """Check that all tensors among the arguments of a torch function are on one device. Raise RuntimeError if they are
+    not. Numbers (tensors without dimensions) on the CPU may be combined with any device. Tensors at an unknown place
+    are ignored."""
     first = None
     for tensor in _tensors(args, kwargs):
         mark = mark_of(tensor)

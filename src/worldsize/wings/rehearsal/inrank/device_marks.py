@@ -25,8 +25,8 @@ PLACES: dict[Any, Callable[[Any], Optional[int]]] = {}
 
 
 def place_of(tensor: Any) -> Optional[int]:
-    """Return the mark of a tensor; without a mark, the place that PLACES computes for its kind. None if neither is
-    known."""
+    """Return the virtual device of a tensor, as a GPU's index or CPU: its mark, or without a mark the place that PLACES
+    computes for its kind. None if neither is known."""
     mark = mark_of(tensor)
     if mark is None and type(tensor) in PLACES:
         return PLACES[type(tensor)](tensor)
@@ -34,7 +34,8 @@ def place_of(tensor: Any) -> Optional[int]:
 
 
 def put_mark(tensor: Any, mark: Optional[int]) -> Any:
-    """Set the tensor's mark, unless the mark is None. Return the tensor."""
+    """Mark a tensor with its virtual device `mark`, a GPU's index or CPU; None leaves the tensor unchanged. Return the
+    tensor."""
     if mark is not None:
         tensor.__dict__[_NAME] = mark
     return tensor
@@ -45,7 +46,8 @@ def device_of(mark: int) -> Any:
 
 
 def put_marks(value: Any, mark: int) -> Any:
-    """Set the mark of every tensor inside lists, tuples, mappings and modules. Return `value`."""
+    """Mark `value`, or every tensor inside it, with the virtual device `mark`. `value` may be a tensor, a module, or a
+    list, tuple or dict of these. Return `value`."""
     if isinstance(value, torch.Tensor):
         put_mark(value, mark)
     elif isinstance(value, torch.nn.Module):
@@ -70,7 +72,8 @@ def pin(tensor: Any) -> Any:
 
 
 def reduce_without_mark(reduce: Any, tensor: Any, protocol: Any) -> Any:
-    """Return the result of `__reduce_ex__` for a tensor as if it had no mark."""
+    """Return the result of a tensor's `__reduce_ex__`, whose original is `reduce`, as if the tensor had no mark, so
+    that no mark is written to a file."""
     taken = {name: tensor.__dict__.pop(name) for name in (_NAME, _FLAG) if name in tensor.__dict__}
     try:
         return reduce(tensor, protocol)

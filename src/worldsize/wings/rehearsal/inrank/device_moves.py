@@ -12,8 +12,8 @@ from .torch_module import torch
 
 
 def _mark_moved(before: Any, result: Any, mark: Optional[int]) -> Any:
-    """Return the result of moving `before` to the device `mark`, with that mark. If the device changed, the result is
-    always a new tensor. A `mark` of None means that the device did not change."""
+    """Return `result`, the result of moving the tensor `before` to the virtual device `mark`, with that mark. If the
+    device changed, the result is always a new tensor. A `mark` of None means that the device did not change."""
     if mark is None:
         return result if result is before or result.is_meta else put_mark(result, mark_of(before))
     was = mark_of(before)
@@ -24,7 +24,8 @@ def _mark_moved(before: Any, result: Any, mark: Optional[int]) -> Any:
 
 
 def _to(func: Any, args: Any, kwargs: Any) -> Any:
-    """Move a tensor as Tensor.to, with a device, a dtype, another tensor, or several of them."""
+    """Move a tensor as Tensor.to, whose arguments are a device, a dtype, another tensor, or several of them, and return
+    the moved tensor. A GPU becomes the CPU with the GPU's mark."""
     tensor, words = args[0], list(args[1:])
     mark: Optional[int] = None
     named = "other" if isinstance(kwargs.get("other"), torch.Tensor) else "device"
@@ -55,8 +56,8 @@ def _cpu(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _type(func: Any, args: Any, kwargs: Any) -> Any:
-    """Return the type's name, which includes the device, as `x.type()`; move the tensor, as
-    `x.type("torch.cuda.FloatTensor")`."""
+    """Implement Tensor.type. As `x.type()`, return the name of the tensor's type, which includes the virtual device; as
+    `x.type("torch.cuda.FloatTensor")`, convert and move the tensor, and return it."""
     tensor, words = args[0], list(args[1:])
     target = words[0] if words else kwargs.get("dtype")
     if target is None:
@@ -68,14 +69,15 @@ def _type(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def plain_type(kind: Any) -> Optional[str]:
-    """Return the CPU's name for `kind`, which is a type of tensors on a GPU or the name of one; None for other
-    types."""
+    """Return the name of the CPU's tensor type, such as "torch.FloatTensor", for `kind`, which is a type of torch.cuda
+    or the name of one; None for other types."""
     text = kind if isinstance(kind, str) else f"{getattr(kind, '__module__', '')}.{getattr(kind, '__name__', '')}"
     return "torch." + text.rpartition(".")[2] if text.startswith("torch.cuda.") else None
 
 
 def type_name(tensor: Any) -> str:
-    """Return the name of a tensor's type, such as torch.cuda.FloatTensor or torch.FloatTensor."""
+    """Return the name of a tensor's type as on its virtual device, such as torch.cuda.FloatTensor or
+    torch.FloatTensor."""
     with torch._C.DisableTorchFunction():
         name: str = tensor.type()
     mark = mark_of(tensor)
@@ -87,7 +89,8 @@ def _type_as(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _set(func: Any, args: Any, kwargs: Any) -> Any:
-    """Call `x.data = y` or `x.set_(y)`, and copy the mark of `y` to `x`."""
+    """Execute `x.data = y` or `x.set_(y)` on tensors with the original function `func`, copy the mark of `y` to `x`,
+    and return the function's result."""
     result = func(*args, **kwargs)
     if len(args) > 1 and isinstance(args[1], torch.Tensor):
         put_mark(args[0], mark_of(args[1]))

@@ -28,20 +28,21 @@ class _CudaState:
 
 
 def node_gpu_count() -> int:
-    """Return the number of GPUs of the node."""
+    """Return the number of virtual GPUs of the node, from WORLDSIZE_VIRTUAL_GPUS; 0 if that is not set."""
     return int(os.environ.get("WORLDSIZE_VIRTUAL_GPUS") or 0)
 
 
 def visible_gpus() -> tuple[int, ...]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES makes visible, by their numbers on the node. The result does not change
-    once CUDA has begun."""
+    """Return the virtual GPUs that CUDA_VISIBLE_DEVICES makes visible to this process, as their numbers on the node.
+    The result does not change once CUDA has begun."""
     known = _CudaState.visible
     return _parse_visible(os.environ.get("CUDA_VISIBLE_DEVICES")) if known is None else known
 
 
 def _parse_visible(text: Optional[str]) -> tuple[int, ...]:
-    """Return the GPUs in CUDA_VISIBLE_DEVICES, which is parsed as the driver does: the first word that is no device and
-    all that follows are ignored, and a repeated device makes none visible."""
+    """Return the numbers of the GPUs in `text`, the value of CUDA_VISIBLE_DEVICES; all GPUs of the node if it is None.
+    It is parsed as the driver does: the first word that is no device and all that follow are ignored, and a repeated
+    device makes none visible."""
     if text is None:
         return tuple(range(node_gpu_count()))
     found: list[int] = []
@@ -60,14 +61,16 @@ def count() -> int:
 
 
 def begin_cuda() -> None:
-    """Begin CUDA, at its first use. Raise RuntimeError as `begin_runtime` does."""
+    """Begin the virtual CUDA of this process, at its first use: record the visible GPUs, which no longer change. Raise
+    RuntimeError as `begin_runtime` does."""
     begin_runtime()
     _CudaState.visible = visible_gpus()
 
 
 def begin_runtime() -> None:
-    """Begin only what torch's C++ code begins: `torch.cuda.is_initialized` stays false, and a device mesh still chooses
-    the device. Raise RuntimeError if there is no GPU, or after a fork of a process that has used CUDA."""
+    """Begin only the part of the virtual CUDA that torch's C++ code begins: `torch.cuda.is_initialized` stays false,
+    and a device mesh still chooses the device. Raise RuntimeError if there is no GPU, or after a fork of a process that
+    has used CUDA."""
     if _CudaState.forked:
         raise RuntimeError(messages.FORK)
     if not visible_gpus():
@@ -84,8 +87,8 @@ def is_in_bad_fork() -> bool:
 
 
 def ask_runtime() -> None:
-    """Record a query of the CUDA runtime, which no fork of this process can use afterwards. Nothing is recorded if
-    PYTORCH_NVML_BASED_CUDA_CHECK is 1: then torch queries NVML instead."""
+    """Record that this process has queried the CUDA runtime, after which no fork of it can use CUDA. Nothing is
+    recorded if PYTORCH_NVML_BASED_CUDA_CHECK is 1: then torch queries NVML instead."""
     if os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK") != "1":
         _CudaState.asked = True
 
@@ -98,8 +101,8 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def valid_index(index: Optional[int]) -> int:
-    """Return the index of a device, that of the current one for None. Begin CUDA. Raise the error of CUDA if there is
-    no such device."""
+    """Return `index`, or the index of the current virtual GPU for None. Begin CUDA. Raise the error of CUDA if there is
+    no GPU with that index."""
     begin_cuda()
     return _existing_index(index)
 
@@ -113,19 +116,21 @@ def _existing_index(index: Optional[int]) -> int:
 
 
 def current_index() -> int:
-    """Return the index of the current device. Each thread has its own; the initial value is 0."""
+    """Return the index of the current virtual GPU of this thread. Each thread has its own; the initial value is 0."""
     return getattr(_CudaState.here, "index", 0)
 
 
 def make_current(index: int) -> None:
-    """Make a device the current one of this thread. A negative index changes nothing."""
+    """Make the virtual GPU `index` the current one of this thread, and begin CUDA. A negative index changes nothing.
+    Raise the error of CUDA if there is no such GPU."""
     if index >= 0:
         _CudaState.here.index = valid_index(index)
 
 
 def index_of(device: Any, optional: bool = True) -> int:
-    """Return the index in a `device` argument, parsed as in torch.cuda, without checking that the device exists. Raise
-    ValueError if it is no GPU."""
+    """Return the GPU's index that a `device` argument of torch.cuda (a string, torch.device, number or None) means,
+    without checking that the GPU exists. It is that of the current GPU if `device` names none. Raise ValueError if
+    `device` is no GPU, or is None and not `optional`."""
     if isinstance(device, str):
         device = torch.device(device)
     if isinstance(device, torch.device):
@@ -140,19 +145,21 @@ def index_of(device: Any, optional: bool = True) -> int:
 
 
 def valid_device(device: Any) -> int:
-    """Return the index in a `device` argument of torch.cuda, that of the current device for None. Begin CUDA, and raise
-    its error if there is no such device."""
+    """Return the GPU's index that a `device` argument of torch.cuda means, that of the current GPU for None. Begin
+    CUDA, and raise its error if there is no such GPU."""
     return valid_index(index_of(device))
 
 
 def runtime_device(device: Any) -> int:
-    """Return the index in a `device` argument, and check it. Only the runtime of CUDA is begun."""
+    """Return the GPU's index that a `device` argument of torch.cuda means, after a check that this GPU exists. Unlike
+    `valid_device`, begin only the runtime of CUDA."""
     begin_runtime()
     return _existing_index(index_of(device))
 
 
 def find_index(device: Any) -> Optional[int]:
-    """Return the index in a `device` argument, and check it, if that is a GPU; None for another device."""
+    """Return the index of the GPU that a `device` argument of a torch function names, after a check that it exists;
+    None if `device` is not a GPU."""
     if isinstance(device, (str, torch.device)):
         return valid_device(device) if str(device).startswith("cuda") else None
     return valid_index(device) if isinstance(device, int) and not isinstance(device, bool) else None

@@ -43,8 +43,8 @@ class VirtualGpuMode(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
 
 
 def _call_with_device(func: Any, args: Any, kwargs: Any) -> Any:
-    """Call a function that creates tensors or has an argument `device`. Replace a GPU by the CPU, and mark the
-    result."""
+    """Call `func`, a torch function that creates tensors or has an argument `device`, and return its result. A GPU as
+    the device is replaced by the CPU, and the result gets the mark of its virtual device."""
     device = kwargs.get("device")
     if device is None:
         index = default_device.default_index() if func in _FACTORIES else None
@@ -70,8 +70,9 @@ def _call_with_device(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _with_own_storage(func: Any, result: Any, args: Any, index: int) -> Any:
-    """Return the result of as_tensor or asarray. They share their argument's storage unless they move it to another
-    device: in that case return a copy."""
+    """Return `result`, of a torch function that places tensors on the virtual GPU `index`; a copy if `func` is
+    as_tensor or asarray and the tensor changes its device. They share their argument's storage only if the device stays
+    the same."""
     if func not in _SHARE_STORAGE or not args or (result is args[0] and mark_of(result) == index):
         return result
     return result.clone()
@@ -85,8 +86,9 @@ def _put_marks(result: Any, mark: int) -> Any:
 
 
 def _carry_mark(result: Any, args: Any, kwargs: Any) -> None:
-    """Mark the result. The result of tensors on a GPU is on that GPU; the result of tensors that are all on the CPU is
-    on the CPU."""
+    """Mark the tensors in `result`, of a torch function, by the tensors among its arguments. The result of tensors on a
+    GPU is on that GPU; the result of tensors that are all on the CPU is on the CPU. A tensor that has a mark keeps it.
+    """
     mark = _mark_among(args)
     if (mark is None or mark == CPU) and kwargs:
         further = _mark_among(kwargs.values())
@@ -99,8 +101,9 @@ def _carry_mark(result: Any, args: Any, kwargs: Any) -> None:
 
 
 def _mark_among(values: Any) -> Optional[int]:
-    """Return the mark for results of these values. A GPU takes precedence over the CPU. None if there is no tensor, or
-    if there is none on a GPU and the place of one is unknown."""
+    """Return the mark (a GPU's index, or CPU) for the result of a torch function with the arguments `values`. A GPU
+    takes precedence over the CPU. None if there is no tensor among them, or if there is none on a GPU and the place of
+    one is unknown."""
     found: Optional[int] = None
     unknown = False
     for value in values:
@@ -122,7 +125,7 @@ def _mark_among(values: Any) -> Optional[int]:
 
 
 def enter_mode() -> None:
-    """Enter the mode in this thread, and in every thread that starts from now on."""
+    """Enter the torch function mode of the virtual GPUs in this thread, and in every thread that starts from now on."""
     mode = VirtualGpuMode()
     mode.__enter__()
 

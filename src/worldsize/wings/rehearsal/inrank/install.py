@@ -73,9 +73,9 @@ def _from_numpy(make: Any, array: Any) -> Any:
 
 
 def _move_module(move: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Move a module. `module.to(1)` means a GPU, which torch itself recognises only if there is one. A keyword `device`
-    is passed on by position: the function mode would otherwise mistake the function that parses it for one that creates
-    a tensor on that device."""
+    """Move a module with the original `Module.to` (`move`), and return it. `module.to(1)` means a GPU, which torch
+    itself recognises only if there is one. A keyword `device` is passed on by position: the function mode would
+    otherwise mistake the function that parses it for one that creates a tensor on that device."""
     if not args and kwargs.get("device") is not None:
         args = (kwargs.pop("device"),)
     if args and isinstance(args[0], int) and not isinstance(args[0], bool):
@@ -92,7 +92,8 @@ def _patch_backends() -> None:
 
 
 def _patch_without_effect() -> None:
-    """Turn off features that would only cost time, and warnings that torch gives on a CPU about a request for a GPU."""
+    """Turn off features of torch that would only cost time in a rehearsal (compilation, the choice of attention
+    kernels), and warnings that torch gives on a CPU about a request for a GPU."""
     torch.compile = _leave_uncompiled
     torch.nn.Module.compile = lambda self, *args, **kwargs: None
     for start in ("'pin_memory' argument is set as true but no acc", "DTensor random operators may not have complete"):
@@ -105,7 +106,8 @@ def _patch_without_effect() -> None:
 
 
 def _leave_uncompiled(model: Any = None, **kwargs: Any) -> Any:
-    """Return the model uncompiled. A module becomes its own `_orig_mod`."""
+    """Return `model` uncompiled, in place of torch.compile; a module becomes its own `_orig_mod`. If `model` is None,
+    return a decorator that does nothing."""
     if isinstance(model, torch.nn.Module):
         model.__dict__["_orig_mod"] = model
     return model if model is not None else lambda function: function
@@ -113,7 +115,8 @@ def _leave_uncompiled(model: Any = None, **kwargs: Any) -> Any:
 
 @contextmanager
 def _choose_kernel(*args: Any, **kwargs: Any) -> Any:
-    """Ignore a choice among a GPU's kernels for attention: a CPU has fewer, and torch would find none."""
+    """Do nothing inside a `with`, in place of torch's choice among a GPU's kernels for attention: a CPU has fewer, and
+    torch would find none."""
     yield
 
 

@@ -11,7 +11,8 @@ from .torch_module import torch
 
 
 def _visible_gpu(tensor: Any) -> Optional[int]:
-    """Return the index of the GPU on which the caller sees the tensor; None if the caller sees the real device."""
+    """Return the index of the virtual GPU on which the caller sees the tensor; None if the caller sees the real device,
+    because it is torch's own code or the tensor is not on a GPU."""
     mark = place_of(tensor)
     return None if mark is None or mark == CPU or is_called_by_torch() else mark
 

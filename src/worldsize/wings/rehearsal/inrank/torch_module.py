@@ -19,8 +19,9 @@ _MARK = "_worldsize_virtual"
 
 
 def patch(owner: Any, name: str, wrapper: Callable[..., Any], *others: Any) -> None:
-    """Replace `owner.name` by `wrapper(original, …)`, and the same name in each of `others` that has it. Do nothing if
-    there is no such name, or it is already replaced."""
+    """Replace the function `owner.name` by one that calls `wrapper(original, …)` with the original function and the
+    arguments, and the same name in each of `others` that has it. Do nothing if there is no such name, or it is already
+    replaced."""
     original = getattr(owner, name, None)
     if original is None or hasattr(original, _MARK):
         return
@@ -36,5 +37,6 @@ def patch(owner: Any, name: str, wrapper: Callable[..., Any], *others: Any) -> N
 
 
 def arguments_of(function: Any, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given arguments by their names. Raise TypeError if the function does not accept them."""
+    """Return the arguments `args` and `kwargs` of a call of `function` as a dict by their parameters' names, without
+    defaults. Raise TypeError if the function does not accept them."""
     return dict(inspect.signature(function).bind(*args, **kwargs).arguments)

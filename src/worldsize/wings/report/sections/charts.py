@@ -13,8 +13,8 @@ _OPEN = 6
 
 
 def draw_charts(pictures: Any, charts: Sequence[Any]) -> list[Child]:
-    """Return the charts; those after the first few are folded. If a package is missing, return a sentence that names
-    it."""
+    """Draw charts for a report page, and return them as page elements; those after the first few are folded. If a
+    package is missing, return a sentence that names it instead."""
     if not charts:
         return []
     try:

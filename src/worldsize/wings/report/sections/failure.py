@@ -19,7 +19,8 @@ def failure(facts: RunFacts) -> list[Child]:
 
 
 def failure_lines(run: Run, status: Status) -> list[str]:
-    """Return the failure screen. If one of its files cannot be read, return the status's own message and the reason."""
+    """Return the lines of a run's failure screen (why the run failed, and what to do). If one of its files cannot be
+    read, return the message of `status` and the reason why no more is shown."""
     try:
         return run_failure_lines(run, status)
     except (WorldsizeError, OSError, *PARSE_ERRORS) as error:
@@ -28,7 +29,8 @@ def failure_lines(run: Run, status: Status) -> list[str]:
 
 
 def notices(facts: RunFacts) -> list[Child]:
-    """Render the warnings and notices, one line each."""
+    """Render the run's warnings, and the notices that its nodes have recorded, as a list for the report page, one line
+    each; nothing if there are none."""
     warnings = ["warning: " + facts.mask(" ".join(lines_of(each.text))) for each in facts.status.warnings]
     events = [event for node in facts.nodes for event in node.events if event.get("event") == "notice"]
     said = notice_lines(list(dict.fromkeys(facts.mask(value_text(event.get("text"))) for event in events)))

@@ -40,8 +40,8 @@ def files(facts: RunFacts) -> list[Child]:
 
 
 def list_files(root: str) -> tuple[list[Entry], bool]:
-    """Return the files below `root`, sorted by path, with some directories as one entry; and whether there are more
-    files than were examined."""
+    """List the files below the directory `root`, sorted by path; each directory in _SUMMED is one entry with its total.
+    Return the entries, and whether there are more files than were examined."""
     found: list[Entry] = []
     sums: dict[str, list[int]] = {}
     for number, (path, entry) in enumerate(_walk(root)):
@@ -63,7 +63,8 @@ def _sum_entries(sums: dict[str, list[int]]) -> list[Entry]:
 
 
 def _walk(root: str) -> Iterator[tuple[str, Entry]]:
-    """Yield every file below `root`, without following links."""
+    """Yield the relative path and the Entry of every file below `root`, without following links. Directories that
+    cannot be listed are left out."""
     waiting = [""]
     while waiting:
         directory = waiting.pop()

@@ -19,7 +19,8 @@ _CLASSES = {RunState.SUCCEEDED: "good", RunState.FAILED: "bad", RunState.LOST: "
 
 
 def state_element(pictures: Child, state: str) -> Child:
-    """Return an element with the state's name. Its class shows whether the state is good."""
+    """Return an element of the report page with the name of the run state `state`. Its class shows whether the state is
+    good."""
     return pictures.element("strong", state, class_=_CLASSES.get(state, "muted"))
 
 
@@ -74,7 +75,8 @@ def _typed_text(facts: RunFacts) -> str:
 
 
 def efficiency(facts: RunFacts) -> list[Child]:
-    """Render how efficiently the run used its resources, and the usage that the compute has recorded."""
+    """Render the lines of the report page about how efficiently the run used its resources, and about the usage that
+    the compute has recorded."""
     lines = list(facts.metrics.efficiency_lines(facts.run, facts.status)) if facts.metrics else []
     used = _usage_text(facts)
     lines += ["used " + used] if used else []

@@ -36,12 +36,13 @@ _KNOWN = re.compile(
 
 
 def job(facts: RunFacts) -> list[Child]:
-    """Render the job file, as it was resolved."""
+    """Render the text of the run's resolved job file, folded, for the report page; nothing if there is none."""
     return _document(facts, facts.paths.job)
 
 
 def submission(facts: RunFacts) -> list[Child]:
-    """Render what was submitted to the compute. For an element, that is the submission of its array."""
+    """Render the text that was submitted to the compute, folded, for the report page. For an element, that is the
+    submission of its array."""
     place = array_of(facts.paths)
     return _document(facts, RunPaths(place[0]).submission if place else facts.paths.submission)
 
@@ -59,7 +60,8 @@ def _pre(facts: RunFacts, text: str) -> Child:
 
 
 def plan(facts: RunFacts) -> list[Child]:
-    """Render what each node was instructed to start."""
+    """Render the plan of the run for the report page: its command, the ranks, GPUs and threads of each node, and the
+    job's variables. Nothing if there is no readable plan."""
     if facts.plan is None:
         return []
     found = [facts.pictures.key_values([pair for pair in _plan_pairs(facts, facts.plan) if pair[1]])]
@@ -82,14 +84,15 @@ def _plan_pairs(facts: RunFacts, found: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _counts_text(counts: Iterable[int]) -> str:
-    """Return the counts as text: "2", or "4, 4, 2" if nodes differ. At most 32 are listed."""
+    """Return the numbers of ranks of all nodes as text: "2" if they are equal, or "4, 4, 2" if nodes differ. At most 32
+    are listed."""
     found = list(counts)
     return str(found[0]) if len(set(found)) == 1 else ", ".join(map(str, found[:32]))
 
 
 def environment(facts: RunFacts) -> list[Child]:
-    """Render the versions, the packages, the code's commit, and the environment variables of the user who submitted the
-    run."""
+    """Render, for the report page, the Python version, the packages and the code's commit and changes of a run, and the
+    environment variables of the user who submitted it."""
     record = facts.record
     told = record.get("python")
     python = told if isinstance(told, dict) else {}
@@ -110,8 +113,9 @@ def environment(facts: RunFacts) -> list[Child]:
 
 
 def _submitters_variables(facts: RunFacts) -> list[Child]:
-    """Render the environment variables of the user who submitted the run that training libraries and cluster systems
-    read. Other variables are private, and only their number is shown, unless `every_variable` is set."""
+    """Render, for the report page, the environment variables of the user who submitted the run that training libraries
+    and cluster systems read. Other variables are private, and only their number is shown, unless `every_variable` is
+    set."""
     told = facts.record.get("environment")
     everything = told if isinstance(told, dict) else {}
     shown = {name: value for name, value in everything.items() if facts.every_variable or _KNOWN.fullmatch(str(name))}
@@ -129,13 +133,15 @@ def _versions(packages: Any) -> list[list[str]]:
 
 
 def _built(rows: Any) -> list[list[str]]:
-    """Return the packages of a built environment, from its lock."""
+    """Return the packages of a built environment as [name, version] pairs. `rows` is a list of packages from the
+    environment's lock."""
     found = rows if isinstance(rows, list) else []
     return [[value_text(row.get("name")), value_text(row.get("version"))] for row in found if isinstance(row, dict)]
 
 
 def _variables(facts: RunFacts, title: str, variables: dict[str, Any]) -> list[Child]:
-    """Render a folded table of variables. Values are masked by their names too."""
+    """Render a folded table of environment variables with the given title; nothing if there are none. A variable's
+    value is masked if the value, or the variable's name, marks it as a secret."""
     if not variables:
         return []
     show = partial(_variable, facts)

@@ -23,7 +23,7 @@ def logged(facts: RunFacts) -> list[Child]:
 
 
 def _by_name(series: Sequence[Any]) -> Mapping[str, list[Any]]:
-    """Return the series of each name, sorted by rank."""
+    """Return the series of logged values grouped by metric name, each group sorted by rank."""
     found: dict[str, list[Any]] = {}
     for each in series:
         found.setdefault(each.name, []).append(each)
@@ -31,7 +31,7 @@ def _by_name(series: Sequence[Any]) -> Mapping[str, list[Any]]:
 
 
 def _rank_of(series: Any) -> int:
-    """Return the sort key of a series: its rank, or -1 if it belongs to the whole run."""
+    """Return the sort key of a series of logged values: its rank, or -1 if it belongs to the whole run."""
     return -1 if series.rank is None else int(series.rank)
 
 
@@ -60,7 +60,8 @@ def _line(facts: RunFacts, series: Any, stepped: bool, start: float) -> Any:
 
 
 def _label(series: Any) -> str:
-    """Return the label of a series, which names the source of its values: "rank 0", "tensorboard runs/a"."""
+    """Return the label of a series of logged values in a chart, which names their source: "rank 0", "tensorboard
+    runs/a"."""
     whose = "" if series.rank is None else f"rank {series.rank}"
     source = "" if series.source == "log" else series.source
     return value_text(" ".join(filter(None, (whose, source, series.place))) or series.source, 80)
@@ -80,7 +81,8 @@ def _last_values(facts: RunFacts, series: Sequence[Any]) -> list[Child]:
 
 
 def _values_table(facts: RunFacts, series: Sequence[Any]) -> Child:
-    """Render the table of `worldsize metrics`, with times instead of ages."""
+    """Render a table of logged values, one row for each series (its last, lowest and highest value, its source), as
+    `worldsize metrics` prints it, with times instead of ages."""
     rows = []
     for each in series:
         cells, was_nan = facts.metrics.series_row(each)
@@ -90,7 +92,8 @@ def _values_table(facts: RunFacts, series: Sequence[Any]) -> Child:
 
 
 def _parameters(facts: RunFacts) -> list[Child]:
-    """Render the parameters of MLflow's runs."""
+    """Render, for the report page, a folded table of the parameters that MLflow runs have recorded for the run; nothing
+    if there are none."""
     found = facts.metrics.read_parameters(facts.paths) if facts.metrics else {}
     rows = [
         [shorten(facts.mask(name), _NAME), shorten(facts.mask(f"{name}={value}").partition("=")[2]), value_text(place)]

@@ -38,12 +38,12 @@ class LogEnd(NamedTuple):
 
 
 def log_id(rank: int) -> str:
-    """Return the element id of a rank's log in the page."""
+    """Return the HTML element id of a rank's log in the report page, such as "log-3"."""
     return f"log-{rank}"
 
 
 def shown_ranks(facts: RunFacts) -> list[int]:
-    """Return the ranks whose logs are in the page: those that failed first."""
+    """Return the ranks whose logs are in the report page (at most 512), those that failed first."""
     everyone = [rank.rank for node in facts.nodes for rank in node.ranks]
     failed = [rank for rank in facts.failed_ranks() if rank in set(everyone)]
     return list(dict.fromkeys([*failed, *everyone]))[:_RANKS]
@@ -75,8 +75,8 @@ def _log(facts: RunFacts, name: str, path: str, most: int, anchor: str, opened: 
 
 
 def log_end(facts: RunFacts, path: str, most: int) -> LogEnd:
-    """Return the last `log_lines` lines, out of at most the last `most` bytes, without colours and overwritten text,
-    and with secrets masked. Raise StorageError."""
+    """Return the last `facts.log_lines` lines of the log file `path` as a LogEnd, out of at most the last `most` bytes,
+    without colours and overwritten text, and with secrets masked. Raise StorageError."""
     start = _whole_line(path, tail_offset(path, facts.log_lines, most))
     block = read_at(path, start, file_size(path) - start)[-most:]
     lines = split_lines(block.removesuffix(b"\n"))[-facts.log_lines :] if block and facts.log_lines else []
@@ -85,8 +85,8 @@ def log_end(facts: RunFacts, path: str, most: int) -> LogEnd:
 
 
 def _whole_line(path: str, start: int) -> int:
-    """Return the offset of the first whole line at or after `start`, since a truncated secret would not be recognised.
-    If there is none, return the file's size."""
+    """Return the offset of the first whole line of the log file `path` at or after the offset `start`, since a
+    truncated secret would not be recognised. If there is none, return the file's size."""
     if start == 0 or read_at(path, start - 1, 1) == b"\n":
         return start
     found = read_at(path, start, _ONE).find(b"\n")
@@ -94,7 +94,8 @@ def _whole_line(path: str, start: int) -> int:
 
 
 def _other_logs(facts: RunFacts) -> list[str]:
-    """Return the paths of the logs of setup, the batch script, launchers and agents that are not empty."""
+    """Return the paths of the run's logs that are not those of ranks (setup, batch script, launchers, agents) and are
+    not empty; at most 32."""
     paths = [
         *(os.path.join(facts.paths.root, name) for name in _names(facts.paths.root) if name.startswith("batch")),
         *(os.path.join(facts.paths.logs_dir, name) for name in _names(facts.paths.logs_dir)),

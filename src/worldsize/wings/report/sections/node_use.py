@@ -49,7 +49,8 @@ def node_use(facts: RunFacts) -> list[Child]:
 
 
 def _chart(facts: RunFacts, samples: dict[int, Sequence[Any]], title: str, unit: str, value: Value) -> Iterator[Any]:
-    """Yield the chart, unless no node has such values."""
+    """Yield the chart of one resource, with `value` of each node over time, from the nodes' `samples`; nothing if no
+    node has such values."""
     curves = [_curve(number, each, value) for number, each in samples.items()]
     curves = [curve for curve in curves if any(value == value for value in curve.values)]
     if not curves:
@@ -72,7 +73,8 @@ def _node_lines(curves: Sequence[Curve], start: float) -> Iterator[tuple[str, li
 
 
 def _spread_lines(curves: Sequence[Curve], start: float) -> Iterator[tuple[str, list[float], list[float]]]:
-    """Yield the lowest, the median and the highest of all nodes' values, over equal intervals of the time."""
+    """Yield three lines for a chart, as (label, times, values): the lowest, the median and the highest of all nodes'
+    values, over equal intervals of the time since `start`."""
     width = max(max(curve.times[-1] for curve in curves) - start, 1e-3) / _PLACES
     places: dict[int, list[float]] = {}
     for curve in curves:
@@ -91,8 +93,8 @@ def _rate(later: float | None, earlier: float | None, seconds: float) -> float |
 
 
 def _cores(now: Any, before: Any) -> float | None:
-    """Compute the number of CPU cores that the ranks kept busy between two samples. Ranks that ended between them are
-    not counted."""
+    """Return the number of CPU cores that a node's ranks kept busy between the samples `before` and `now`. Ranks that
+    are not in both samples are not counted. None if no time has passed."""
     earlier = {each.rank: each.cpu for each in before.ranks}
     spent = sum(max(0.0, each.cpu - earlier.get(each.rank, each.cpu)) for each in now.ranks)
     return _rate(spent, 0.0, now.time - before.time)

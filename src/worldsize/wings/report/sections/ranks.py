@@ -59,19 +59,22 @@ def _table(facts: RunFacts, rows: Sequence[tuple[Node, RankPlan]]) -> Child:
 
 
 def _started(node: Node) -> Mapping[str, Any]:
-    """Return the event that contains the process ids of the node's ranks; {} if they have not started."""
+    """Return the event "ranks_started" of a node, which contains the process ids of its ranks; {} if they have not
+    started."""
     return next((event for event in node.events if event.get("event") == "ranks_started"), {})
 
 
 def _place(started: Mapping[str, Any], rank: int) -> list[str]:
-    """Return the process id of a rank, and its CPUs if it was bound."""
+    """Return the process id of a rank, and the CPUs to which it was bound, as two texts ("" if unknown). `started` is
+    the event "ranks_started" of its node."""
     found = (started.get(name) for name in ("pids", "cpus"))
     return [value_text(each.get(str(rank)), 80) if isinstance(each, dict) else "" for each in found]
 
 
 def _end(found: RankExit | None, submitted: float, over: bool) -> list[str]:
-    """Return the time between the run's submission and the rank's start, the time that the rank ran, and its exit
-    code."""
+    """Return three texts about a rank for the table of ranks: the time between the run's submission and the rank's
+    start, the time that the rank ran, and its exit code. `found` is None for a rank without exit record; `over` states
+    that its node has ended."""
     if found is None:
         return ["", "", "not started" if over else ""]
     stopped = ", asked to end" if found.stopped else ""
@@ -80,7 +83,8 @@ def _end(found: RankExit | None, submitted: float, over: bool) -> list[str]:
 
 
 def _error(facts: RunFacts, rank: int) -> str:
-    """Return the exception that a rank has recorded, in one line; "" if there is none."""
+    """Return the exception that a rank has recorded in its error file, as one line "TYPE: MESSAGE"; "" if there is
+    none."""
     error = read_error(facts.paths, rank)
     if error is None:
         return ""
@@ -92,7 +96,8 @@ def _log_link(facts: RunFacts, rank: int) -> Child:
 
 
 def checks(facts: RunFacts) -> list[Child]:
-    """Render what a check of the nodes found before the ranks started: the problems first, the rest folded."""
+    """Render, for the report page, the rows that the check of the nodes has recorded before the ranks started: the
+    problems first, the rest folded. Nothing if no check was made."""
     rows = _check_rows(facts)
     if not rows:
         return []

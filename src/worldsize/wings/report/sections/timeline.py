@@ -78,8 +78,8 @@ def _times(node: Node, kind: str) -> list[float]:
 
 
 def _first_value_time(facts: RunFacts) -> float | None:
-    """Return the time at which the run's scripts logged the first value of the latest attempt; None if they have
-    not."""
+    """Return the time, in Unix seconds, at which the run's scripts logged the first value of the latest attempt; None
+    if they have logged none."""
     points = (point for each in facts.series for point in each.points if point.attempt == facts.paths.attempt)
     return min((point.time for point in points), default=None)
 
@@ -103,7 +103,8 @@ def _moment_text(time: float, since: float | None) -> str:
 
 
 def _phases(pictures: Any, found: Moments, now: float) -> Iterator[Any]:
-    """Yield the spans of the run's phases that have begun: waiting for nodes, starting, running, stopping."""
+    """Yield a span of the timeline for each phase of the run that has begun: waiting for nodes, starting, running,
+    stopping. The last one ends at the end of the run, or at `now`."""
     end = found.ended or now
     moments = [(WAITING, found.submitted), (STARTING, found.begun), (RUNNING, found.ranks_started)]
     known = [(kind, time) for kind, time in [*moments, (STOPPING, found.stopping)] if time is not None]
@@ -112,7 +113,8 @@ def _phases(pictures: Any, found: Moments, now: float) -> Iterator[Any]:
 
 
 def _attempt_rows(facts: RunFacts) -> list[Any]:
-    """Return the rows of the attempts before the latest one."""
+    """Return a row of the timeline for each attempt of the run before the latest one (at most 32), from the start of
+    its ranks to its end."""
     rows = []
     for number in range(max(0, facts.paths.attempt - _ATTEMPTS), facts.paths.attempt):
         paths = RunPaths(facts.paths.root, number)
@@ -125,7 +127,8 @@ def _attempt_rows(facts: RunFacts) -> list[Any]:
 
 
 def _attempt_status(paths: RunPaths) -> Status | None:
-    """Return the final status of an attempt after which the run was requeued; None if it cannot be read."""
+    """Return the final status of the earlier attempt of `paths`, after which the run was requeued; None if it cannot be
+    read."""
     earlier = RunPaths(paths.root, paths.attempt)
     earlier.result = paths.attempt_dir + "/result.json"
     try:

@@ -61,8 +61,8 @@ class Services:
     def __init__(
         self, plan: Plan, paths: RunPaths, environment: Mapping[str, str], local: bool, tell: Callable[[str], None]
     ) -> None:
-        """Start the services. `environment` contains the variables of a rank, `local` is true if the notices are read
-        on this machine, and `tell` is called with each notice."""
+        """Start the services of the plan (TensorBoard, JupyterLab). `environment` contains the variables of a rank,
+        `local` is true if the notices are read on this machine, and `tell` is called with each notice."""
         self._plan, self._paths, self._local, self._tell = plan, paths, local, tell
         self._environment = {name: value for name, value in environment.items() if name not in _OF_A_RANK}
         self._pending: list[_Pending] = []
@@ -74,11 +74,13 @@ class Services:
                 self._start(number, name, service)
 
     def deadline(self) -> float | None:
-        """Return the time of the next check whether the services listen; None once all listen or have ended."""
+        """Return the time of the next check whether the services listen on their ports; None once all listen or have
+        ended."""
         return self._next if self._pending else None
 
     def tick(self, now: float) -> None:
-        """Send a notice about each service that has begun to listen since the last check, or has ended instead."""
+        """Check the services if the time of the next check has come, and send a notice about each one that has begun to
+        listen since the last check, or has ended instead."""
         if now < self._next:
             return
         self._next = now + _TRY_EVERY
@@ -93,7 +95,7 @@ class Services:
         self._pending = waiting
 
     def finish(self) -> None:
-        """Stop the services."""
+        """Kill the processes of all services of the run."""
         self._pending = []
         for pid in self._pids:
             if processes.is_helper(pid):
@@ -139,8 +141,9 @@ class Services:
 
 
 def service_argv(python: str, service: Mapping[str, Any], port: int, code: str) -> tuple[str, ...]:
-    """Return the command line of a service that listens only on the loopback. `log_dir` is relative to the ranks'
-    working directory, which contains `outputs`."""
+    """Return the command line that starts a service of a job (TensorBoard or JupyterLab) with the interpreter `python`,
+    listening on `port` of the loopback only. Its `log_dir` is relative to `code`, the ranks' working directory, which
+    contains `outputs`."""
     run = (python, "-m", KINDS[service["type"]].module)
     if service["type"] == "tensor_board":
         logs = os.path.join(code, str(service.get("log_dir") or _LOG_DIR))

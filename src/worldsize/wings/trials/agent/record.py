@@ -33,33 +33,35 @@ TABLE = "trials.csv"
 
 
 def record_file(root: str) -> str:
-    """Return the path of the record of the trial in `root`."""
+    """Return the path of the record that the search's trial in the run directory `root` writes at its end."""
     return os.path.join(root, "trial.json")
 
 
 def output_names(search: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the files that a search writes into the outputs of its array: the table, and the best
-    configuration."""
+    """Return the names of the two files that a search writes into the outputs of its array: the table of trials, and
+    the best configuration."""
     return TABLE, os.path.basename(search["config"])
 
 
 def trial_record(
     state: str, value: float | None, why: str, started: float | None, ended: float | None
 ) -> dict[str, Any]:
-    """Return the fields of a `TrialResult` except those that its array contains: number and settings."""
+    """Return the record of a trial as a JSON object: the fields of a `TrialResult` except those that its array
+    contains, number and settings. `started` and `ended` are in Unix seconds."""
     at = ended or 0.0
     return {"state": state, "value": value, "seconds": at - (started or at), "why": why, "ended": at}
 
 
 def read_results(root: str, array: Array) -> List[TrialResult]:
-    """Return the results of all ended trials of the array in `root`, in their order."""
+    """Return the TrialResult of each ended trial of a search, whose array is in `root`, in the order of their
+    numbers."""
     found = (_read_result(element_root(root, k), k + 1, settings) for k, settings in enumerate(array.values))
     return [each for each in found if each is not None]
 
 
 def _read_result(root: str, number: int, settings: Mapping[str, Any]) -> TrialResult | None:
-    """Return the result that the trial's agent has recorded; if the record is lost, a result from the run's own final
-    status. None if the trial has not ended, or its record is damaged."""
+    """Return the result that the agent of trial `number`, in the run directory `root`, has recorded; if the record is
+    lost, a result from the run's own final status. None if the trial has not ended, or its record is damaged."""
     try:
         told = read_object(record_file(root)) or _lost_record(read_object(RunPaths(root).result))
         own = {"number": number, "settings": settings}
@@ -77,8 +79,8 @@ def _lost_record(ended: Any) -> dict[str, Any]:
 
 
 def write_outputs(root: str, array: Array) -> None:
-    """Write the table of all ended trials, and the best configuration, of the array in `root`. Repeat this until no
-    further trial has ended meanwhile. Raise OSError."""
+    """Write the outputs of a search, whose array is in `root`: the table of all ended trials, and the best
+    configuration. Repeat this until no further trial has ended meanwhile. Raise OSError."""
     written = None
     while written != (found := read_results(root, array)):
         _write_outputs(RunPaths(root), found, array.search or {})
@@ -95,7 +97,8 @@ def _write_outputs(paths: RunPaths, results: List[TrialResult], search: Mapping[
 
 
 def write_configuration(array: RunPaths, trial: RunPaths, search: Mapping[str, Any]) -> None:
-    """Write the trial's own configuration, in place of the array's configuration in the trial's code. Raise OSError."""
+    """Write the JSON configuration of a trial of a search into the trial's code, under the name of the array's
+    configuration file. Raise OSError if the array's file cannot be read, or the trial's not written."""
     name = search["config"]
     data = _configuration(array, name, search["settings"], search)
     path = os.path.join(trial.code, name)
@@ -104,8 +107,8 @@ def write_configuration(array: RunPaths, trial: RunPaths, search: Mapping[str, A
 
 
 def _configuration(array: RunPaths, name: str, settings: Mapping[str, Any], search: Mapping[str, Any]) -> bytes:
-    """Return the array's configuration, as JSON, with the `settings`, and with what makes a trial of `search` report
-    its metric. Raise OSError."""
+    """Return the array's configuration file `name`, as JSON, with a trial's `settings`, and with the keys that make a
+    trial of `search` report its metric. Raise OSError."""
     base = base_configuration(array, name)
     try:
         return json.dumps(with_reports(with_settings(base, settings), search), indent=2).encode() + b"\n"
@@ -114,8 +117,9 @@ def _configuration(array: RunPaths, name: str, settings: Mapping[str, Any], sear
 
 
 def base_configuration(array: RunPaths, name: str) -> Mapping[str, Any]:
-    """Return the configuration that trials vary. It is read only from the snapshot: if a run is shared, its group can
-    read each trial's configuration, which contains all of this one.
+    """Return the configuration file `name` that the trials of a search vary, as a mapping. It is read only from the
+    array's snapshot of the code: if a run is shared, its group can read each trial's configuration, which contains all
+    of this one.
 
     Raise OSError if it does not exist, is located outside of the snapshot, or is no JSON object.
     """

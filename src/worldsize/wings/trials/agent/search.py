@@ -55,7 +55,8 @@ class TrialResult(NamedTuple):
 
 
 def best_result(results: Iterable[TrialResult], goal: str) -> TrialResult | None:
-    """Return the best result that was measured, the first one among equals; None if there are none."""
+    """Return the result of the trial with the best measured value, the highest if `goal` is "max", else the lowest; the
+    first one among equals. None if no trial was measured."""
     measured = sorted(each for each in results if each.state == MEASURED and each.value is not None)
     return max(measured, key=lambda each: _worth(each, goal), default=None)
 
@@ -81,7 +82,8 @@ def _is_hopeless(value: float, best: float, goal: str) -> bool:
 
 
 def reason_to_leave_out(settings: Mapping[str, Any], results: Iterable[TrialResult], search: Mapping[str, Any]) -> str:
-    """Return why a trial with these settings is not worth starting, given the `results` of others; "" if it is."""
+    """Return the reason why a trial with these settings is not worth starting, given the `results` of other trials of
+    the `search`; "" if it is worth starting."""
     tried = sorted((each for each in results if each.state != LEFT_OUT), key=lambda each: each.ended)
     vain = _vain_count(tried, search["goal"])
     if search["patience"] is not None and vain >= search["patience"]:
@@ -95,7 +97,8 @@ def reason_to_leave_out(settings: Mapping[str, Any], results: Iterable[TrialResu
 
 
 def _vain_count(tried: Sequence[TrialResult], goal: str) -> int:
-    """Return the number of trials that have ended since the best result without being better."""
+    """Return the number of trials in `tried` that have ended since the trial with the best value, without reaching a
+    better one; 0 if no trial was measured."""
     best = best_result(tried, goal)
     if best is None:
         return 0
@@ -104,7 +107,8 @@ def _vain_count(tried: Sequence[TrialResult], goal: str) -> int:
 
 
 def _is_as_large(wanted: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether `wanted` has the same settings as `other`, except for a micro-batch that is at least as large."""
+    """Return whether the trial settings `wanted` are the same as `other`, except for a micro-batch that is at least as
+    large. False if one of them has no micro-batch."""
     if _MICRO_BATCH not in wanted or _MICRO_BATCH not in other:
         return False
     names = (wanted.keys() | other.keys()) - {_MICRO_BATCH}
@@ -117,13 +121,14 @@ def _size(value: Any) -> float:
 
 
 def with_full_names(settings: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return `settings` under the names that DeepSpeed uses."""
+    """Return the trial's `settings` with short names, such as "micro_batch", replaced by the names that DeepSpeed
+    uses."""
     return {_FULL_NAMES.get(name, name): value for name, value in settings.items()}
 
 
 def with_settings(base: Mapping[str, Any], settings: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return `base` with the `settings`, whose names are paths with dots. If the micro-batch is set and `base` contains
-    the whole batch size, the number of accumulation steps is removed: it follows from both."""
+    """Return the configuration `base` with a trial's `settings`, whose names are paths with dots. If the micro-batch is
+    set and `base` contains the whole batch size, the number of accumulation steps is removed: it follows from both."""
     found: Dict[str, Any] = json.loads(json.dumps(base))
     settings = with_full_names(settings)
     if _MICRO_BATCH in settings and _TOTAL in found and _ACCUMULATION not in settings:
@@ -140,15 +145,16 @@ def with_settings(base: Mapping[str, Any], settings: Mapping[str, Any]) -> Dict[
 
 
 def with_reports(config: Mapping[str, Any], search: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return `config`, changed so that DeepSpeed reports its throughput, if that is the metric of `search`."""
+    """Return the configuration `config` of a trial, changed so that DeepSpeed reports its throughput, if that is the
+    metric of `search`; otherwise unchanged."""
     if search.get("metric") != "throughput":
         return config
     return {**config, "steps_per_print": search["steps"], "log_level": "info"}
 
 
 def metric_values(metric: str, text: str) -> List[float]:
-    """Return the finite values of the metric, below 2^63, in whole lines of rank 0's log: DeepSpeed's own report of its
-    throughput, or NAME=NUMBER."""
+    """Return the finite values, below 2^63, of the metric named `metric` in `text`, whole lines of rank 0's log:
+    DeepSpeed's own report if it is "throughput", otherwise each NAME=NUMBER."""
     name = "RunningAvgSamplesPerSec" if metric == "throughput" else re.escape(metric)
     found = (_number(word) for word in re.findall(rf"(?<![\w.]){name} *= *{_NUMBER}", text))
     return [value for value in found if value is not None]
@@ -163,7 +169,8 @@ def _number(word: str) -> float | None:
 
 
 def results_csv(results: Sequence[TrialResult], metric: str) -> str:
-    """Return all trials as CSV, in their order: the settings, the metric, the state, the seconds and the reason."""
+    """Return the results of all trials of a search as CSV text, by trial number: the settings, the metric, the state,
+    the seconds and the reason."""
     import csv
     import io
 
@@ -185,7 +192,8 @@ def _value_text(value: Any) -> str:
 
 
 def result_text(result: TrialResult, metric: str) -> str:
-    """Return one line about a trial: the settings, the metric, and the reason if it was not measured."""
+    """Return one line about the result of a trial: its settings, its value of `metric`, and its state and the reason if
+    it was not measured."""
     settings = " ".join(f"{name}={_value_text(value)}" for name, value in result.settings.items())
     value = "" if result.value is None else f"  {metric}={result.value:.6g}"
     state = "" if result.state == MEASURED else "  " + result.state

@@ -52,7 +52,8 @@ class MetricLog:
         self._rest = b""
 
     def new_values(self) -> List[float]:
-        """Return the values in whole lines that were written since the last call."""
+        """Return the values of the metric in whole lines that were written to the log since the last call; an empty
+        list if the log cannot be read."""
         try:
             with open(open_regular_file(self._path), "rb") as file:
                 new = self._read_new(file)
@@ -78,8 +79,8 @@ class Trial:
     """A trial. The supervisor calls its `deadline` and `tick` as part of its own."""
 
     def __init__(self, plan: Plan, paths: RunPaths) -> None:
-        """Open the trial of a run. Raise OSError if the run is no element of an array, WorldsizeError if the array's
-        file is damaged."""
+        """Open the trial of a search that the run with this plan is. Raise OSError if the run is no element of an
+        array, WorldsizeError if the array's file is damaged."""
         place = array_of(paths)
         array = read_array(place[0]) if place else None
         if place is None or array is None:
@@ -97,8 +98,8 @@ class Trial:
         self._created = time.time()
 
     def prepare(self) -> Failure | None:
-        """Remove the record of an earlier attempt and write the configuration. Return the reason why the ranks must not
-        start; None if they can."""
+        """Remove the trial's record of an earlier attempt, and write its configuration file. Return a Failure with the
+        reason why the ranks must not start; None if they can."""
         try_unlink(record_file(self._paths.root))
         results = read_results(self._root, self._array)
         best = best_result(results, self._search["goal"])
@@ -120,8 +121,8 @@ class Trial:
         return self._look_at or None
 
     def tick(self, now: float) -> Verdict | None:
-        """Read what rank 0 has reported since the last call. Return the verdict with which the trial must end; None
-        while it may continue."""
+        """Read the values of the metric that rank 0 has logged since the last call. Return the Verdict with which the
+        trial must end; None while it may continue."""
         if not self._look_at or now < self._look_at:
             return None
         self._look_at = now + _EVERY
@@ -142,8 +143,8 @@ class Trial:
             self._value = values[-1]
 
     def conclude(self, found: Verdict | None) -> Verdict | None:
-        """Read the last reports of rank 0. Return the verdict on the trial, given the supervisor's verdict `found`: a
-        trial that has never reported its metric has failed."""
+        """Read the last values of the metric in rank 0's log. Return the Verdict on the ended trial: a failure if it
+        has never reported its metric although the supervisor's verdict `found` names none, otherwise `found`."""
         self._listen()
         if (found is None or found.why == verdict.COMPLETE) and self._value is None:
             what = f"it never reported its {self._search['metric']}"
@@ -151,8 +152,8 @@ class Trial:
         return found
 
     def write_record(self, failure: Failure | None) -> None:
-        """Write how the trial has ended: measured, unless there is a `failure`, which contains no secret. Never
-        raise."""
+        """Write the trial's record: its state (measured, unless there is a `failure`, which contains no secret), its
+        value, reason and times. Never raise."""
         state, value, why = self._state, self._value, ""
         if failure is not None:
             left_out = failure.reason == Reason.LEFT_OUT
@@ -162,7 +163,8 @@ class Trial:
         self._guard(lambda: write_json(record_file(self._paths.root), record))
 
     def write_outputs(self) -> None:
-        """Write the outputs of the array from all trials that have ended. Never raise."""
+        """Write the table of trials and the best configuration of the search from all trials that have ended. Never
+        raise."""
         self._guard(lambda: write_outputs(self._root, self._array))
 
     def _guard(self, write: Callable[[], object]) -> None:

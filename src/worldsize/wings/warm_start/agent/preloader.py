@@ -51,9 +51,9 @@ class Preloader:
         order: Mapping[str, Any],
         umask: int | None,
     ) -> None:
-        """Start the process as the `first` rank would be started, with `environment` instead of the rank's own, and
-        `room` for that number of further bytes of variables. `logs` contains the paths of all ranks' logs. `order`
-        contains its instructions, except those that are computed here. Raise OSError."""
+        """Start the process that preloads modules, as the `first` rank would be started, with `environment` instead of
+        the rank's own, and `room` for that number of further bytes of variables. `logs` contains the paths of all
+        ranks' logs. `order` contains the process's instructions, except those that are computed here. Raise OSError."""
         self._socket, theirs = socket.socketpair()
         self._answers = b""
         files = [theirs.fileno()]
@@ -81,14 +81,15 @@ class Preloader:
         return self._socket.fileno()
 
     def wait_for_modules(self) -> None:
-        """Wait until the modules are imported; at once if the socket is readable. Raise PreloadError if the import
-        failed, or ranks must not be forked from the process."""
+        """Wait until the preloading process has imported the modules, without delay if `fileno` is readable. Raise
+        PreloadError if the import failed, or ranks must not be forked from the process."""
         self._read("imported")
 
     def fork(self, ranks: Sequence[Mapping[str, Any]]) -> list[int]:
-        """Make the process fork once for each rank, and end. Return the process ids of the forks, which wait until
-        `go`. The mapping of a rank contains its `variables`, the names of variables to remove (`without`), its `words`,
-        its `cpus`, and the seconds `after` which it continues. Raise PreloadError if there are no forks."""
+        """Make the preloading process fork once for each of `ranks`, and end. Return the process ids of the forks,
+        which wait until `go`. The mapping of a rank contains its `variables`, the names of variables to remove
+        (`without`), its `words`, its `cpus`, and the seconds `after` which it continues. Raise PreloadError if there
+        are no forks."""
         self._socket.settimeout(_FORKING)
         try:
             self._send({"ranks": list(ranks)})
@@ -105,7 +106,7 @@ class Preloader:
         return pids
 
     def go(self, count: int) -> None:
-        """Let `count` forks continue as ranks."""
+        """Permit `count` forks of the preloading process to continue as ranks, and close the socket to it."""
         try:
             self._socket.sendall(b"g" * count)
         except OSError:
@@ -113,7 +114,7 @@ class Preloader:
         self._socket.close()
 
     def close(self) -> None:
-        """Kill the process, if it lives, without waiting for its end. Waiting forks end by themselves."""
+        """Kill the preloading process, if it lives, without waiting for its end. Waiting forks end by themselves."""
         processes.signal_group(self.pid, signal.SIGKILL)
         self._socket.close()
 
@@ -121,8 +122,8 @@ class Preloader:
         self._socket.sendall(json.dumps(message).encode() + b"\n")
 
     def _wait_for_answer(self) -> None:
-        """Wait until there is an answer to read. Raise PreloadError if there is none within `_FORKING` seconds, or the
-        process has ended."""
+        """Wait until the socket has an answer of the preloading process to read. Raise PreloadError if there is none
+        within `_FORKING` seconds, or the process has ended."""
         until = time.monotonic() + _FORKING
         while not select.select([self._socket], [], [], _LOOK)[0]:
             ended = processes.has_ended(self.pid)
@@ -132,8 +133,8 @@ class Preloader:
                 raise PreloadError(f"the process that preloads has not forked within {_FORKING:.0f} s")
 
     def _read(self, key: str) -> Any:
-        """Return the value of `key` in the next line from the process. Raise PreloadError if the process reports that
-        it cannot continue, or has ended."""
+        """Read the next line of JSON from the preloading process, and return its value of `key`. Raise PreloadError if
+        the process reports that it cannot continue, or has ended."""
         while b"\n" not in self._answers:
             try:
                 data = self._socket.recv(_AT_MOST)

@@ -72,7 +72,8 @@ class Preparation:
         return self._preloader.fileno()
 
     def acknowledge(self) -> None:
-        """Read from the process that the modules are imported, or why they are not."""
+        """Read the answer of the preloading process, after which the preparation is `ready`: the modules are imported,
+        or the reason why they are not becomes the `doubt`."""
         if self._preloader is None or self.ready:
             return
         try:
@@ -85,22 +86,24 @@ class Preparation:
         return None if self.ready else self._until
 
     def tick(self, now: float) -> None:
-        """Give up the preloading if it takes longer than `_LONGEST` seconds."""
+        """Give up the preloading of modules if it takes longer than `_LONGEST` seconds; the ranks then start plainly.
+        `now` is by time.monotonic()."""
         if not self.ready and now >= self._until:
             self._give_up(f"the modules were not imported within {_LONGEST:.0f} s")
 
     def finish(self, recorder: NodeRecorder) -> NodeLaunch:
-        """Return the launch with this object as the source of its ranks' processes."""
+        """Return the node's launch with this object as the source from which its ranks' processes are forked."""
         return self._launch._replace(forks=self)
 
     def stop(self) -> Sequence[int]:
-        """End the preloading, unless it is finished and ranks will be forked from it."""
+        """End the preloading process, unless the preloading is `ready`, so that ranks will be forked from it. Return an
+        empty tuple of process ids."""
         if not self.ready:
             self._give_up("the run ended before")
         return ()
 
     def close(self) -> None:
-        """Kill the preloading process, if it is still there."""
+        """Kill the preloading process, unless it was killed before, or its forks continue as ranks."""
         preloader, self._preloader = self._preloader, None
         if preloader is not None:
             preloader.close()
@@ -108,7 +111,8 @@ class Preparation:
     # the ranks
 
     def start(self, ranks: Sequence[Process]) -> list[int]:
-        """Fork the ranks, which wait until `go`. Return their process ids; an empty list if there is a `doubt`."""
+        """Fork the node's `ranks` from the preloading process; they wait until `go`. Return their process ids; an empty
+        list if there is a `doubt`, so that the ranks must start plainly."""
         if self._preloader is None or self._command is None:
             return []
         try:
@@ -119,14 +123,15 @@ class Preparation:
             return []
 
     def go(self, count: int) -> None:
-        """Let `count` forked ranks continue."""
+        """Permit `count` forked ranks, which wait, to continue with the script."""
         if self._preloader is not None:
             self._preloader.go(count)
             self._preloader = None
 
 
 def _words(command: PythonCommand, ranks: Sequence[Process]) -> list[list[str]]:
-    """Return the words of each rank's command. Raise PreloadError if the ranks differ in more than their positions."""
+    """Return the words of each rank's Python command, with the rank's variables inserted. Raise PreloadError if one
+    process cannot become all of the ranks, because of their differences."""
     words = [command.expand(rank.environment) for rank in ranks]
     doubt = doubt_about(ranks, words)
     if doubt:
@@ -135,8 +140,9 @@ def _words(command: PythonCommand, ranks: Sequence[Process]) -> list[list[str]]:
 
 
 def _require_program(first: Process, words: Sequence[str], variables: Mapping[str, str]) -> None:
-    """Check that the command is a program, and not a script that starts Python in some way: only a program certainly
-    loads what the agent has put on its path. Raise PreloadError if it is a script, or if the run has no hook."""
+    """Check that the Python of the ranks' command (`words[0]`) is a program, and not a script that starts Python in
+    some way: only a program certainly loads what the agent has put on its path. Raise PreloadError if it is a script,
+    or if the run has no hook for its ranks."""
     from worldsize.agent.posix.processes import find_program
 
     program = find_program(words[0], variables)

@@ -25,14 +25,14 @@ moment, unlike ranks that start plainly. If torch's store does not listen yet, t
 
 
 def common_variables(ranks: Sequence[Process]) -> dict[str, str]:
-    """Return the environment variables that have the same value in all ranks."""
+    """Return the environment variables that have the same value in all `ranks` of a node, with their values."""
     first, others = ranks[0].environment, [each.environment for each in ranks[1:]]
     return {name: value for name, value in first.items() if all(each.get(name) == value for each in others)}
 
 
 def doubt_about(ranks: Sequence[Process], words: Sequence[Sequence[str] | None]) -> str:
-    """Return why these ranks, whose Python commands have these words, cannot be forked from one process; "" if they
-    can."""
+    """Return the reason why the `ranks` of a node cannot be forked from one process; "" if they can. `words` contains
+    the words of each rank's Python command, None if a shell would split them differently."""
     names = {name for each in ranks for name in each.environment}
     common = common_variables(ranks)
     different = sorted(names.difference(common, _MAY_DIFFER))
@@ -53,15 +53,16 @@ def doubt_about(ranks: Sequence[Process], words: Sequence[Sequence[str] | None])
 
 
 def variables_for(command: PythonCommand, ranks: Sequence[Process]) -> dict[str, str]:
-    """Return the environment of the process that will become all of these ranks: their common variables, and those of
-    the first rank that the shell inserts into the command."""
+    """Return the environment variables for the process that will become all `ranks` of a node: their common variables,
+    and those of the first rank that the shell inserts into the command."""
     first = ranks[0].environment
     own = {name: first[name] for name in command.variables() if name in first}
     return {**common_variables(ranks), **own}
 
 
 def place_of(rank: Process, words: Sequence[str], given: Mapping[str, str]) -> dict[str, Any]:
-    """Return the differences between the rank and a process that was `given` these variables."""
+    """Return, as a JSON object, the differences between a rank and the preloading process, which was started with the
+    variables `given`: its variables, words and CPUs, and the seconds after which it continues."""
     return {
         "variables": {name: value for name, value in rank.environment.items() if given.get(name) != value},
         "without": [name for name in given if name not in rank.environment],
@@ -72,6 +73,6 @@ def place_of(rank: Process, words: Sequence[str], given: Mapping[str, str]) -> d
 
 
 def bytes_of_place(place: Mapping[str, Any]) -> int:
-    """Return the number of bytes that the variables of a place occupy in the memory of a process, with the
-    separators."""
+    """Return the number of bytes that a rank's variables in `place`, the result of `place_of`, occupy in the memory of
+    a process, with the separators."""
     return sum(len(os.fsencode(f"{name}={value}")) + 1 for name, value in place["variables"].items())

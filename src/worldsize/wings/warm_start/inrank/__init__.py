@@ -37,8 +37,8 @@ _CHUNK = 1 << 16
 
 
 def become_rank() -> None:
-    """Import the modules and fork the ranks. Return only in each rank, at the point where its plain start would
-    continue."""
+    """Import the modules that the agent names, and fork the node's ranks. Return only in each forked rank, at the point
+    where its plain start would continue; the importing process itself exits."""
     order: Dict[str, Any] = {"loaded": frozenset(sys.modules), "process": os.getpid()}
     rank: Optional[int] = None
     try:
@@ -59,7 +59,8 @@ def become_rank() -> None:
 
 
 def _receive(number: int) -> "Dict[str, Any]":
-    """Return the agent's next message, a line of JSON. Raise Doubt if the agent is gone."""
+    """Read the agent's next message, one line of JSON, from the socket with the descriptor `number`, and return its
+    fields. Raise Doubt if the agent is gone."""
     import json
 
     data = b""
@@ -73,7 +74,7 @@ def _receive(number: int) -> "Dict[str, Any]":
 
 
 def _send(order: "Dict[str, Any]", message: "Dict[str, Any]") -> None:
-    """Send a message to the agent. Do nothing if the agent is gone."""
+    """Send `message` to the agent as a line of JSON, on the socket in `order`. Do nothing if the agent is gone."""
     import json
 
     try:
@@ -83,8 +84,8 @@ def _send(order: "Dict[str, Any]", message: "Dict[str, Any]") -> None:
 
 
 def _fork_ranks(order: "Dict[str, Any]") -> "Optional[int]":
-    """Import the modules and fork once for each rank. Return the rank's index in each fork, and None in the process
-    that has forked all of them. Raise Doubt, and any error of the modules."""
+    """Import the modules of `order`, and fork once for each rank. Return the rank's index in each fork, and None in the
+    process that has forked all of them. Raise Doubt if ranks must not be forked, and any error of the modules."""
     import gc
 
     before = checks.open_files()
@@ -115,9 +116,9 @@ def _fork_ranks(order: "Dict[str, Any]") -> "Optional[int]":
 
 
 def _import_modules(order: "Dict[str, Any]") -> "frozenset[str]":
-    """Import the modules. Their output is written to a file in memory, `order["output"]`. Return the top-level names of
-    all modules that were looked up meanwhile. Garbage collection is off: it would take a sixth of the time of importing
-    torch."""
+    """Import the modules that `order` names. Their output is written to a file in memory, `order["output"]`. Return the
+    top-level names of all modules that were looked up meanwhile. Garbage collection is off: it would take a sixth of
+    the time of importing torch."""
     import gc
 
     order["output"] = output = os.memfd_create("worldsize-preload")
@@ -140,8 +141,8 @@ def _import_modules(order: "Dict[str, Any]") -> "frozenset[str]":
 
 
 def _take_place(order: "Dict[str, Any]", rank: "Dict[str, Any]", log: int) -> None:
-    """Give this fork the session, log, CPUs and variables that a plain start would give the rank, and wait until the
-    agent lets it continue."""
+    """Turn this fork of the preloading process into a rank: set the session, log, CPUs and variables that a plain start
+    would set for the rank, and wait until the agent permits it to continue."""
     os.setsid()
     if rank["cpus"]:
         os.sched_setaffinity(0, rank["cpus"])
@@ -169,7 +170,8 @@ def _take_place(order: "Dict[str, Any]", rank: "Dict[str, Any]", log: int) -> No
 
 
 def _write_output(output: int) -> None:
-    """Write the output of the modules, as each rank would have. The forks share the file's position."""
+    """Write the output that the modules printed when they were imported, from the file with the descriptor `output`, to
+    the rank's log, as each rank would have printed it. The forks share the file's position."""
     place = 0
     while True:
         data = os.pread(output, _CHUNK, place)
@@ -179,8 +181,8 @@ def _write_output(output: int) -> None:
 
 
 def _show_variables(rank: "Dict[str, Any]") -> None:
-    """Make /proc/PID/environ show the rank's variables. They overwrite the variable that the agent has made large
-    enough. C's `environ` no longer points to anything that is overwritten."""
+    """Make /proc/PID/environ show the variables of this forked rank. They overwrite the variable that the agent has
+    made large enough. C's `environ` no longer points to anything that is overwritten."""
     own = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in rank["variables"].items())
     gone = {os.fsencode(name) for name in (VARIABLE, *rank["variables"], *rank["without"])}
     place = _address(_ENVIRONMENT)
@@ -195,8 +197,8 @@ def _show_variables(rank: "Dict[str, Any]") -> None:
 
 
 def _set_words(words: "List[str]") -> None:
-    """Replace the words of the process after the first one, for Python and for other processes. They must occupy the
-    same number of bytes as the former ones."""
+    """Replace the words of this process's command line after the first one by `words`, for Python (sys.argv) and for
+    other processes (/proc/PID/cmdline). They must occupy the same number of bytes as the former ones."""
     count = len(sys.argv) - 1
     if count:
         sys.argv[1:] = words[-count:]
@@ -208,15 +210,15 @@ def _set_words(words: "List[str]") -> None:
 
 
 def _address(field: int) -> int:
-    """Return the memory address of the process's words, or of its variables. `field` is the number of the field in
-    proc(5)'s stat."""
+    """Return the memory address of this process's command line or of its environment variables. `field` is the number
+    of the field in proc(5)'s stat."""
     with open("/proc/self/stat", "rb") as file:
         return int(file.read().rpartition(b") ")[2].split()[field - 3])
 
 
 def _write_memory(address: int, data: bytes) -> None:
-    """Overwrite this process's own memory. `_ctypes` is used directly, since ctypes would load modules whose names the
-    script's folder may contain too."""
+    """Overwrite this process's own memory at `address` with `data`. `_ctypes` is used directly, since ctypes would load
+    modules whose names the script's folder may contain too."""
     import _ctypes
 
     class Number(_ctypes._SimpleCData):  # type: ignore[type-arg]
@@ -227,8 +229,8 @@ def _write_memory(address: int, data: bytes) -> None:
 
 
 def _draw_anew() -> None:
-    """Renew the random seeds and keys that each new process generates itself. Python's own `random` does so after a
-    fork."""
+    """Renew, in a forked rank, the random seeds of numpy and torch and the key of multiprocessing, which each new
+    process generates itself. Python's own `random` does so after a fork."""
     modules: Dict[str, Any] = sys.modules
     if "numpy.random" in modules:
         modules["numpy.random"].seed()
@@ -240,9 +242,9 @@ def _draw_anew() -> None:
 
 
 def _collect_at_exit() -> None:
-    """Register a function that makes the last garbage collection see all objects, as in a plain start, if objects with
-    finalizers exist. A full collection takes a quarter of the time of the imports. The function that is registered
-    first is called last."""
+    """Register an exit function of a forked rank that makes Python's last garbage collection see all objects, as in a
+    plain start, if objects with finalizers exist. A full collection takes a quarter of the time of the imports. The
+    function that is registered first is called last."""
     import atexit
     import gc
 
@@ -255,8 +257,8 @@ def _collect_at_exit() -> None:
 
 
 def _wait_for_parent(process: int, agent: int) -> None:
-    """Wait until the `process` that has forked this one has ended, after which the agent adopts its forks. A fork whose
-    agent has ended meanwhile also ends."""
+    """Wait until the preloading process `process`, which has forked this one, has ended, after which the process
+    `agent` adopts its forks. Exit if the agent has ended meanwhile."""
     while os.getppid() == process:
         time.sleep(_WAIT)
     if os.getppid() != agent:

@@ -32,8 +32,9 @@ class AskedNames:
 
 
 def check_start(order: "Dict[str, Any]") -> None:
-    """Raise Doubt if this is not the process that the agent has started with the expected words, or if a tool would
-    have been loaded before the modules of the script."""
+    """Raise Doubt if this is not the Python process that the agent has started with the expected words, if Python has
+    printed something as it started, or if a tool (debugger, profiler, coverage) would have been loaded before the
+    modules of the script. `order` contains the agent's instructions."""
     if os.getppid() != order["agent"]:
         raise Doubt("the command's shell has started Python as a process of its own")
     if _command_line()[1:] != order["words"][1:]:
@@ -73,14 +74,14 @@ def _check_customization() -> None:
 
 
 def top_names(names: "Iterable[str]") -> "Set[str]":
-    """Return the top-level names of modules."""
+    """Return the top-level names of the modules `names`: "torch" for "torch.nn"."""
     return {name.partition(".")[0] for name in names}
 
 
 def check_names(asked: "AbstractSet[str]", script: str) -> None:
-    """Raise Doubt if a module that was looked up has the name of a module that a plain start finds first: next to the
-    script, or inside of it if it is a folder. Also raise Doubt if the script is an archive. `script` is its path; ""
-    for `python -m`, which searches the working directory."""
+    """Raise Doubt if one of the module names `asked`, which were looked up during the preloading, is the name of a
+    module that a plain start finds first: next to the script, or inside of it if it is a folder. Also raise Doubt if
+    the script is an archive. `script` is its path; "" for `python -m`, which searches the working directory."""
     folder = os.path.realpath(script) if script else os.getcwd()
     if not os.path.isdir(folder):
         if _is_archive(folder):
@@ -113,8 +114,8 @@ def _modules_in(folder: str) -> "Iterator[str]":
 
 
 def check_state(known: "AbstractSet[int]") -> None:
-    """Raise Doubt if forks would lose a thread, or share children, writable memory, or open files other than the
-    `known` ones."""
+    """Raise Doubt if forks of this process would lose a thread, or share child processes, writable memory, or open
+    files other than those with the descriptors `known`."""
     _check_threads()
     with open(f"/proc/self/task/{os.getpid()}/children") as file:
         if file.read().strip():
@@ -130,8 +131,8 @@ def check_state(known: "AbstractSet[int]") -> None:
 
 
 def _check_threads() -> None:
-    """Raise Doubt if there is a second thread, also after a trial fork. OpenBLAS, which numpy loads, ends its threads
-    before each fork, and starts them again when it needs them."""
+    """Raise Doubt if this process has a second thread, also after a trial fork. OpenBLAS, which numpy loads, ends its
+    threads before each fork, and starts them again when it needs them."""
     if _threads() > 1:
         _fork_once()
     if _threads() > 1:
@@ -139,7 +140,7 @@ def _check_threads() -> None:
 
 
 def _threads() -> int:
-    """Return the number of threads that forks would miss."""
+    """Return the number of this process's threads that its forks would miss, the main thread included."""
     return sum(_thread_name(number) not in _HARMLESS_THREADS for number in os.listdir("/proc/self/task"))
 
 
@@ -163,7 +164,7 @@ def _fork_once() -> None:
 
 
 def open_files() -> "Set[int]":
-    """Return the numbers of this process's open files."""
+    """Return the descriptor numbers of this process's open files."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         try:

@@ -53,12 +53,12 @@ class PythonCommand(NamedTuple):
     module: str
 
     def variables(self) -> list[str]:
-        """Return the names of the variables in the command's words."""
+        """Return the names of the environment variables that the words of the command contain."""
         return [part.text for word in self.words for part in word if part.is_variable]
 
     def expand(self, environment: Mapping[str, str]) -> list[str] | None:
-        """Return the words with the values of this environment; None if a shell would turn a value into more than one
-        word, or into none."""
+        """Return the words of the command with its variables replaced by their values in `environment`; None if a shell
+        would turn a value into more than one word, or into none."""
         found = []
         for word in self.words:
             values = [environment.get(part.text, "") if part.is_variable else part.text for part in word]
@@ -70,8 +70,8 @@ class PythonCommand(NamedTuple):
 
 
 def python_command(argv: Sequence[str]) -> PythonCommand | None:
-    """Return the command of `argv` if it executes one Python with a script or a module, directly or through `bash -c`;
-    None otherwise."""
+    """Return the PythonCommand in the command line `argv` if it executes one Python with a script or a module, directly
+    or through `bash -c`; None otherwise."""
     if len(argv) == 3 and os.path.basename(argv[0]) in _SHELLS and argv[1] == "-c":
         words = _without_assignments(_shell_words(argv[2]))
     else:
@@ -80,7 +80,8 @@ def python_command(argv: Sequence[str]) -> PythonCommand | None:
 
 
 def _without_assignments(words: list[tuple[Part, ...]]) -> list[tuple[Part, ...]]:
-    """Return the words after the shell's variable assignments; none if one of them changes what Python finds."""
+    """Return the words of a shell command after its leading variable assignments; an empty list if one of them changes
+    what Python finds."""
     for number, word in enumerate(words):
         text = _plain_text(word)
         if text is None or not _is_assignment(text):
@@ -91,7 +92,7 @@ def _without_assignments(words: list[tuple[Part, ...]]) -> list[tuple[Part, ...]
 
 
 def _plain_text(word: tuple[Part, ...]) -> str | None:
-    """Return the word's text; None if it contains a variable."""
+    """Return the text of a word of a shell command; None if the word contains a variable."""
     return None if any(part.is_variable for part in word) else "".join(part.text for part in word)
 
 
@@ -132,7 +133,8 @@ def _is_python(text: str) -> bool:
 
 
 def _shell_words(text: str) -> list[tuple[Part, ...]]:
-    """Return the words of a simple shell command; an empty list for anything else."""
+    """Return the words of the simple shell command `text`, each as a tuple of its parts; an empty list for anything
+    else."""
     try:
         return list(_Reader(text.strip()).words())
     except ValueError:
@@ -151,7 +153,7 @@ class _Reader:
             yield tuple(self._word())
 
     def _skip_blanks(self) -> bool:
-        """Skip to the next word. Return whether there is one."""
+        """Skip blanks and escaped line ends to the next word of the shell command. Return whether there is one."""
         text = self._text
         while self._at < len(text):
             if text[self._at] in " \t":
@@ -188,8 +190,8 @@ class _Reader:
                 self._at += 1
 
     def _quoted(self) -> Iterator[Part]:
-        """Yield the parts between double quotes. There is at least one part, since quotes make a word even if it is
-        empty."""
+        """Yield the parts of a word between double quotes. There is at least one part, since quotes make a word even if
+        it is empty. Raise ValueError if the quotes are not closed, or contain a backquote."""
         text = self._text
         yield Part("")
         while True:
@@ -209,8 +211,8 @@ class _Reader:
                 self._at += 1
 
     def _variable(self) -> str:
-        """Parse a variable's name after a dollar sign, plain or in braces. Raise ValueError for any other use of the
-        dollar sign."""
+        """Parse a variable's name after a dollar sign, plain or in braces, and return it. Raise ValueError for any
+        other use of the dollar sign."""
         text, start = self._text, self._at + 1
         braces = text.startswith("{", start)
         start += braces

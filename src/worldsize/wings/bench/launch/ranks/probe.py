@@ -26,8 +26,8 @@ LONGEST = 120.0
 
 
 def find_place() -> tuple[int, int]:
-    """Return this rank and the number of ranks, from the first convention whose two variables are set. Exit if there is
-    none."""
+    """Return the rank of this process and the number of ranks, from the variables of the first launcher's convention in
+    NAMES that is set. Exit if there is none."""
     for rank, size in NAMES:
         if os.environ.get(rank, "").isdigit() and os.environ.get(size, "").isdigit():
             return int(os.environ[rank]), int(os.environ[size])
@@ -48,12 +48,14 @@ MACHINE = find_machine()
 
 
 def tell(what: str, rank: int) -> None:
-    """Print one report line with a single write, so that lines of other ranks do not mix with it."""
+    """Print the report line of the event `what` of this rank, with the time and the machine, by a single write, so that
+    lines of other ranks do not mix with it."""
     os.write(1, f"worldsize-bench {what} {rank} {time.time_ns()} {MACHINE};\n".encode())
 
 
 def meet_by_files(directory: str, rank: int, ranks: int) -> None:
-    """Create this rank's file and wait until each rank has created its own. Exit after LONGEST seconds."""
+    """Create this rank's file in `directory` and wait until each of the `ranks` ranks has created its own. Exit after
+    LONGEST seconds."""
     with open(os.path.join(directory, f"rank-{rank}"), "w"):
         pass
     until = time.monotonic() + LONGEST
@@ -64,7 +66,8 @@ def meet_by_files(directory: str, rank: int, ranks: int) -> None:
 
 
 def meet_by_torch(directory: str, rank: int, ranks: int) -> None:
-    """Run one all-reduce with torch, by NCCL if each rank has a GPU, otherwise by gloo."""
+    """Run one all-reduce of all ranks with torch, by NCCL if each rank has a GPU, otherwise by gloo. Exit if its result
+    is wrong."""
     import torch
     import torch.distributed as dist
 

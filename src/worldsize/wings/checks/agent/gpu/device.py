@@ -79,13 +79,13 @@ class GpuReport(NamedTuple):
 
 
 def models_text(gpus: tuple[Gpu, ...] | list[Gpu]) -> str:
-    """Return the numbers of GPUs by their models: "8 × NVIDIA H100 80GB HBM3"."""
+    """Return how many GPUs of each model there are, as text: "8 × NVIDIA H100 80GB HBM3"."""
     counts = Counter(gpu.model or "GPU" for gpu in gpus)
     return ", ".join(f"{count} × {model}" for model, count in counts.items())
 
 
 def gpu_names(gpus: list[Gpu]) -> str:
-    """Return the GPUs by their numbers: "GPU 3", "GPUs 1, 3"."""
+    """Return the names of GPUs by their numbers, as text: "GPU 3", "GPUs 1, 3"."""
     numbers = ", ".join(str(gpu.number) for gpu in gpus)
     return f"GPU {numbers}" if len(gpus) == 1 else f"GPUs {numbers}"
 

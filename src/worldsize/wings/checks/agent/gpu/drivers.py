@@ -22,7 +22,7 @@ _OTHERS = {
 
 
 def nvidia_device_files(context: NodeContext) -> list[str]:
-    """Return the names of the device files of NVIDIA's GPUs, such as `nvidia0`."""
+    """Return the names of the device files of NVIDIA's GPUs in the node's /dev, such as `nvidia0`."""
     names = names_in(context.path("dev"))
     return [name for name in names if name.startswith("nvidia") and parse_digits(name[len("nvidia") :]) is not None]
 
@@ -35,26 +35,28 @@ def driver_models(context: NodeContext) -> list[str]:
 
 
 def has_nvidia(context: NodeContext) -> bool:
-    """Return whether there is any sign of a GPU of NVIDIA, or of its driver."""
+    """Return whether the node has any sign of a GPU of NVIDIA, or of its driver."""
     driver = context.path("proc", "driver", "nvidia", "version")
     return bool(nvidia_device_files(context)) or os.path.exists(driver)
 
 
 def count_amd_gpus(context: NodeContext) -> int:
-    """Return the number of AMD's GPUs that this process may use. The kernel hides those of other jobs' control groups.
-    CPUs are in the same list, but without SIMD units."""
+    """Return the number of AMD's GPUs of the node that this process may use. The kernel hides those of other jobs'
+    control groups. CPUs are in the same list, but without SIMD units."""
     at = context.path("sys", "class", "kfd", "kfd", "topology", "nodes")
     texts = (text_of(os.path.join(at, name, "properties")) for name in names_in(at)[:256])
     return sum(re.search(r"(?m)^simd_count [1-9]", text) is not None for text in texts)
 
 
 def has_graphics(context: NodeContext) -> bool:
-    """Return whether there is any device that can render: a GPU of Intel or AMD, or a chip that only drives screens."""
+    """Return whether the node has any device that can render: a GPU of Intel or AMD, or a chip that only drives
+    screens."""
     return os.path.exists(context.path("dev", "dri", "renderD128"))
 
 
 def other_devices(context: NodeContext) -> str:
-    """Return the first kind of GPU or accelerator that is found and not counted here, in words; "" if there is none."""
+    """Return in words the first kind of GPU or accelerator of the node whose devices this check does not count, such as
+    "an AMD GPU"; "" if there is none."""
     found = (words for name, words in _OTHERS.items() if os.path.exists(context.path("dev", name)))
     return next(found, "")
 

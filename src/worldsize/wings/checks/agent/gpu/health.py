@@ -24,8 +24,9 @@ _FABRIC_READY = ("", "Completed")
 
 
 def health_rows(context: NodeContext, seen: Sequence[Gpu], xids: Sequence[Xid] | None) -> list[CheckRow]:
-    """Return the rows gpu.ecc, gpu.recovery, gpu.xid and gpu.throttle of the GPUs that the ranks see, without those
-    that the GPUs do not report or this user may not read."""
+    """Return the rows gpu.ecc, gpu.recovery, gpu.xid and gpu.throttle of the node check for the GPUs `seen` by the
+    ranks, without the rows whose values the GPUs do not report or this user may not read. `xids` is None if they cannot
+    be read."""
     rows = (
         _ecc_row(context, seen),
         _recovery_row(context, seen, xids is not None),
@@ -70,8 +71,8 @@ def _recovery_row(context: NodeContext, seen: Sequence[Gpu], has_xids: bool) -> 
 
 
 def _xid_row(context: NodeContext, seen: Sequence[Gpu], xids: Sequence[Xid]) -> CheckRow:
-    """Return the row of the Xids of the ranks' GPUs. An Xid for a GPU that fell off the bus always counts, because it
-    is not known whose GPU it was."""
+    """Return the node check's row gpu.xid, on the Xids (NVIDIA's GPU errors) of the GPUs that the ranks see. An Xid for
+    a GPU that fell off the bus always counts, because it is not known whose GPU it was."""
     what = "Xids of the last two hours"
     recent = [xid for xid in xids if xid.age <= RECENT_SECONDS and _is_of(xid, seen)]
     serious = {xid.number: xid for xid in recent if xid.number in ACTIONS}
@@ -92,8 +93,9 @@ def _is_of(xid: Xid, seen: Sequence[Gpu]) -> bool:
 
 
 def _throttle_row(context: NodeContext, seen: Sequence[Gpu]) -> CheckRow | None:
-    """Return the row of the reasons for a lower clock; None if no GPU reports them. The reasons are tested bit by bit:
-    an idle GPU under a power cap has two of them, and both are harmless."""
+    """Return the node check's row gpu.throttle, on the reasons for a lower clock of the GPUs that the ranks see; None
+    if no GPU reports them. The reasons are tested bit by bit: an idle GPU under a power cap has two of them, and both
+    are harmless."""
     what = "reasons for a lower clock"
     for bit, (words, cause) in SLOWED.items():
         slowed = [gpu for gpu in seen if gpu.throttle is not None and gpu.throttle & bit]

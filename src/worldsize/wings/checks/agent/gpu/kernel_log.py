@@ -25,24 +25,27 @@ class Xid(NamedTuple):
 
 
 def read_xids(context: NodeContext, uptime: float | None = None) -> list[Xid] | None:
-    """Return the Xids since the node was booted, as far as the kernel still has them; None if they cannot be read.
+    """Return the Xids (NVIDIA's GPU errors) in the kernel's log since the node was booted, as far as the kernel still
+    has them; None if they cannot be read.
 
-    The machine's uptime is the system's clock: in containers /proc/uptime may be that of the container (lxcfs).
+    `uptime` is the machine's, by default the system's clock: in containers /proc/uptime may be that of the container
+    (lxcfs).
     """
     text = read_records(context.path("dev", "kmsg"), b"NVRM")
     return None if text is None else parse_xids(text, time.monotonic() if uptime is None else uptime)
 
 
 def parse_xids(text: str, uptime: float) -> list[Xid]:
-    """Parse the Xids in records of /dev/kmsg, whose times are microseconds since the node was booted."""
+    """Parse the Xids (NVIDIA's GPU errors) in `text`, records of /dev/kmsg, whose times are microseconds since the node
+    was booted. Return at most the last 1000."""
     found = [_RECORD.match(line) for line in text.splitlines() if "NVRM: Xid" in line]
     xids = [Xid(int(each[3]), each[2], max(0.0, uptime - int(each[1]) / 1e6)) for each in found if each]
     return xids[-_MOST_XIDS:]
 
 
 def is_same_device(bus: str, other: str) -> bool:
-    """Return whether two PCI addresses mean the same device: "0000:5f:00" of the kernel, "00000000:5F:00.0" of
-    nvidia-smi."""
+    """Return whether two PCI addresses, `bus` and `other`, mean the same device: "0000:5f:00" of the kernel,
+    "00000000:5F:00.0" of nvidia-smi."""
     return _short_address(bus) == _short_address(other)
 
 

@@ -28,15 +28,15 @@ class NvLinks(NamedTuple):
 
 
 def is_switched(model: str) -> bool:
-    """Return whether GPUs of this model are on boards that connect each GPU with every other by NVLink, according to
-    its name: those of Ampere and later that are not PCIe cards. On boards of V100 and P100 some pairs have no NVLink.
-    Cards have bridges for some pairs, or none."""
+    """Return whether GPUs of the given `model` are on boards that connect each GPU with every other by NVLink,
+    according to the model's name: those of Ampere and later that are not PCIe cards. On boards of V100 and P100 some
+    pairs have no NVLink. Cards have bridges for some pairs, or none."""
     return bool(_SWITCHED.search(model)) and not _CARDS.search(model)
 
 
 def parse_topology(text: str) -> dict[tuple[int, int], str]:
-    """Return the connection of each pair of GPUs, the lower number first: "NV18", "PIX", "SYS". Empty if the text
-    contains no matrix."""
+    """Parse the output of `nvidia-smi topo -m`. Return the connection of each pair of GPUs, by their numbers, the lower
+    one first: "NV18", "PIX", "SYS". Empty if the text contains no matrix."""
     lines = [line.split() for line in _COLOUR.sub("", text).splitlines()[:600]]
     lines = [line for line in lines if line and line[0].startswith("GPU")]
     columns = [_gpu_number(word) for word in next((line for line in lines if "X" not in line), [])]
@@ -49,7 +49,8 @@ def parse_topology(text: str) -> dict[tuple[int, int], str]:
 
 
 def parse_nvlinks(text: str) -> list[NvLinks]:
-    """Return the NVLinks of each GPU that has any. A link is up if its speed is shown; others are `<inactive>`."""
+    """Parse the output of `nvidia-smi nvlink -s`. Return the NvLinks of each GPU that has any. A link is up if its
+    speed is shown; others are `<inactive>`."""
     found: list[NvLinks] = []
     for line in text.splitlines()[:20_000]:
         gpu, link = _GPU_LINE.match(line), _LINK_LINE.match(line)

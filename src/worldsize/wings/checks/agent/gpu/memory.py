@@ -31,9 +31,9 @@ class _Use(NamedTuple):
 
 
 def memory_row(context: NodeContext, seen: Sequence[Gpu]) -> CheckRow | None:
-    """Return the row of the GPU memory in use by others: a warning for processes that compute and for memory that no
-    process accounts for, bad if they have nearly all of a GPU. Divided GPUs are left out, because other users may use
-    their other parts. None if no GPU is left."""
+    """Return the node check's row gpu.memory, on the memory in use by others of the GPUs that the ranks see: a warning
+    for processes that compute and for memory that no process accounts for, bad if they have nearly all of a GPU.
+    Divided GPUs are left out, because other users may use their other parts. None if no GPU is left."""
     gpus = [gpu for gpu in seen if not gpu.mig and not gpu.fault]
     known = [gpu for gpu in gpus if gpu.used_mib is not None or gpu.processes]
     if not known:
@@ -59,8 +59,8 @@ def _uses(gpu: Gpu) -> list[_Use]:
 
 
 def _is_job(process: GpuProcess) -> bool:
-    """Return whether a process only computes, and is not one of the system's own programs. A process that draws on a
-    screen is always present, and Windows reports every process that draws as computing too."""
+    """Return whether a process on a GPU only computes, and is not one of the system's own programs. A process that
+    draws on a screen is always present, and Windows reports every process that draws as computing too."""
     enough = process.mib is None or process.mib >= LEAST_PROCESS_MIB
     return "G" not in process.kind and process.name not in NOT_JOBS and enough
 
@@ -74,8 +74,8 @@ def _process_words(gpu: Gpu, jobs: Sequence[GpuProcess]) -> str:
 
 
 def _unexplained_mib(gpu: Gpu) -> int:
-    """Return the memory in use, for a GPU without a process that computes, as in a container, where the driver shows no
-    processes. Return 0 if a screen or the kernel may account for it."""
+    """Return the memory in use of `gpu`, in MiB, for a GPU without a process that computes, as in a container, where
+    the driver shows no processes. Return 0 if a screen or the kernel may account for it."""
     has_screen = any("G" in process.kind for process in gpu.processes)
     return 0 if has_screen or _SHARED.search(gpu.model) else gpu.used_mib or 0
 

@@ -27,7 +27,7 @@ _Ask: TypeAlias = "Callable[..., Any]"
 
 
 def load_nvml() -> Any:
-    """Return the module; None if it is missing or cannot be loaded."""
+    """Import and return the module `pynvml`; None if it is missing or cannot be loaded."""
     try:
         return __import__("pynvml")
     except Exception:  # noqa: BLE001  # foreign module: after any error, nvidia-smi is queried instead
@@ -35,8 +35,8 @@ def load_nvml() -> Any:
 
 
 def read_nvml(nvml: Any) -> GpuReport | None:
-    """Return the report of NVML; None if NVML cannot be used, so that nvidia-smi, which prints the reason, is queried
-    instead."""
+    """Read all GPUs of the node through `nvml`, the module pynvml, and return the GpuReport; None if NVML cannot be
+    used, so that nvidia-smi, which prints the reason, is queried instead."""
     try:
         nvml.nvmlInit()
         count = min(int(nvml.nvmlDeviceGetCount()), _MOST_GPUS)
@@ -56,8 +56,8 @@ def read_nvml(nvml: Any) -> GpuReport | None:
 
 
 def _ask(nvml: Any, name: str, *words: Any) -> Any:
-    """Return the result of this function, or else of its second version; None if neither returns one. Old drivers may
-    lack what the first one calls."""
+    """Call NVML's function `name` with the arguments `words`, or else its second version, and return the result; None
+    if neither returns one. Old drivers may lack what the first one calls."""
     for each in (name, f"{name}_v2"):
         try:
             return getattr(nvml, each)(*words)
@@ -95,8 +95,8 @@ def _gpu(nvml: Any, handle: Any, index: int) -> Gpu:
 
 
 def _fault(nvml: Any, handle: Any) -> str:
-    """Return the reason why the GPU does not answer a query that every GPU supports, such as "GPU is lost"; "" if it
-    answers."""
+    """Return the reason why the GPU of the NVML `handle` does not answer a query that every GPU supports, such as "GPU
+    is lost"; "" if it answers."""
     try:
         nvml.nvmlDeviceGetMemoryInfo(handle)
     except Exception as error:  # noqa: BLE001  # the errors are classes of the module's own
@@ -105,7 +105,8 @@ def _fault(nvml: Any, handle: Any) -> str:
 
 
 def _memory(nvml: Any, ask: _Ask) -> tuple[int | None, int | None, bool]:
-    """Return the total memory and the memory in use, in MiB, and whether the driver's own part is known."""
+    """Return the total memory of a GPU and its memory in use, in MiB, as NVML reports them, and whether the driver's
+    own part is known."""
     version = getattr(nvml, "nvmlMemory_v2", None)
     found = ask("nvmlDeviceGetMemoryInfo", version) if version is not None else None
     found = found or ask("nvmlDeviceGetMemoryInfo")
@@ -149,7 +150,8 @@ def _whole(value: Any) -> int | None:
 
 
 def _text(value: Any) -> str:
-    """Return a text from NVML. Older versions of the module return bytes."""
+    """Return `value`, a text that NVML reports, as a str of limited length; "" if it is not a text or means that there
+    is no value. Older versions of the module return bytes."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     return values.known(text)[:200] if isinstance(text, str) else ""
 

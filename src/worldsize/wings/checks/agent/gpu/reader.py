@@ -35,8 +35,8 @@ _PLACES = (("usr", "bin", "nvidia-smi"), ("usr", "lib", "wsl", "lib", "nvidia-sm
 
 
 def is_looked_at(context: NodeContext) -> bool:
-    """Return whether GPUs matter here: the job requests some, or does not state how many and there are some. Virtual
-    GPUs do not count."""
+    """Return whether the node check examines the GPUs of this node: the job requests some, or does not state how many
+    and there are some. Virtual GPUs do not count."""
     if context.environ.get("WORLDSIZE_VIRTUAL_GPUS"):
         return False
     asked = asked_number(context.asked, "gpus")
@@ -44,7 +44,8 @@ def is_looked_at(context: NodeContext) -> bool:
 
 
 def read_gpus(context: NodeContext, run: Run = run_program) -> GpuReport:
-    """Return the report of the GPUs; a report with a failure, and without GPUs, if none can be read."""
+    """Read the GPUs of this node by NVML, otherwise by nvidia-smi, and return the GpuReport; a report with a failure,
+    and without GPUs, if none can be read. `run` executes a program."""
     if has_nvidia(context):
         nvml = load_nvml()
         found = read_nvml(nvml) if nvml is not None else None
@@ -71,7 +72,8 @@ def find_nvidia_smi(context: NodeContext) -> str | None:
 def ask(
     program: str, words: Sequence[str], environ: Mapping[str, str], run: Run, deadline: float
 ) -> tuple[str, int | None, str]:
-    """Run nvidia-smi. Return its output, its exit code, and the reason why it could not be run, or ""."""
+    """Run nvidia-smi, at the path `program`, with the arguments `words` until `deadline`. Return its output, its exit
+    code, and the reason why it could not be run, or ""."""
     left = deadline - time.monotonic()
     if left <= 0:
         return "", None, LATE
@@ -83,8 +85,9 @@ def ask(
 
 
 def _read_program(program: str, environ: Mapping[str, str], run: Run) -> GpuReport:
-    """Return the report of nvidia-smi. If it contains no GPUs, try again without the ranks' library paths: a path to
-    CUDA's stubs makes nvidia-smi load a library that only imitates the driver's."""
+    """Read the GPUs by nvidia-smi, at the path `program`, and return the GpuReport. If it contains no GPUs, try again
+    without the ranks' library paths: a path to CUDA's stubs makes nvidia-smi load a library that only imitates the
+    driver's."""
     deadline = time.monotonic() + LIMIT
     report = _answer(program, environ, run, deadline)
     if report.gpus or not any(name in environ for name in _LIBRARIES):

@@ -31,12 +31,14 @@ class _Section:
         self.mig_devices = 0
 
     def get(self, *paths: str) -> str:
-        """Return the text at the first of these paths that exists; "" if none does."""
+        """Return the text at the first of the given `paths` of tags that exists in this part of the output; "" if none
+        does."""
         return next((self.texts[path] for path in paths if path in self.texts), "")
 
 
 def parse_xml(text: str) -> GpuReport:
-    """Parse the output into a report. If it contains no GPUs, the report's failure is its first line."""
+    """Parse the output of `nvidia-smi -q -x` into a GpuReport. If it contains no GPUs, the report's failure is the
+    first line of the output."""
     head, sections = _sections(text)
     missing = tuple(values.plain(found) for found in _NO_ANSWER.findall(text)[:_MOST_GPUS])
     missing = tuple(each for each in missing if "Permission" not in each)
@@ -66,7 +68,7 @@ def _sections(text: str) -> tuple[_Section, list[_Section]]:
 
 
 def _note(section: _Section, stack: list[str], text: str) -> None:
-    """Record the text at this place of the output."""
+    """Record the `text` of a tag of nvidia-smi's output in `section`. `stack` contains the names of the open tags."""
     name = stack[-1]
     if name == "process_info" and len(section.processes) < _MOST_PROCESSES:
         section.processes.append({})
@@ -106,7 +108,8 @@ def _gpu(index: int, section: _Section) -> Gpu:
 
 
 def used_memory(total: int | None, used: int | None, free: int | None, reserved: int | None) -> tuple[int | None, bool]:
-    """Return the memory in use by programs, and whether the driver's own memory is known and not part of it.
+    """Return the memory of a GPU in use by programs, and whether the driver's own memory is known and not part of it.
+    All sizes have one unit.
 
     Drivers before 510 do not report their own memory, and some count it as used. If it is known, the memory that is
     neither free nor reserved is in use.
@@ -126,8 +129,8 @@ def _process(fields: dict[str, str]) -> GpuProcess:
 
 
 def _uncorrected_errors(section: _Section) -> int | None:
-    """Return the number of volatile uncorrected errors; None if it is not reported. It is named `double_bit` up to
-    Volta, by the kind of memory since Ampere, and by its cause since 550."""
+    """Return the number of volatile uncorrected ECC errors in a GPU's section of nvidia-smi's output; None if it is not
+    reported. It is named `double_bit` up to Volta, by the kind of memory since Ampere, and by its cause since 550."""
     at = "ecc_errors/volatile/"
     kinds = ("sram_uncorrectable", "sram_uncorrectable_parity", "sram_uncorrectable_secded", "dram_uncorrectable")
     found = [values.number(section.get(at + name)) for name in (*kinds, "double_bit/total")]
@@ -136,15 +139,15 @@ def _uncorrected_errors(section: _Section) -> int | None:
 
 
 def _is_pending(section: _Section) -> bool:
-    """Return whether memory waits for a reset to be replaced: rows since Ampere, pages before, which older drivers call
-    blacklisted."""
+    """Return whether memory of the GPU waits for a reset to be replaced, according to its section of nvidia-smi's
+    output: rows since Ampere, pages before, which older drivers call blacklisted."""
     pages = ("retired_pages/pending_retirement", "retired_pages/pending_blacklist")
     return any(section.get(name) == "Yes" for name in ("remapped_rows/remapped_row_pending", *pages))
 
 
 def _recovery(section: _Section) -> str:
-    """Return the recovery action: the driver's own word since 565, and before that the one that follows from two
-    Yes-or-No values. "" if there is none."""
+    """Return the recovery action that the driver requests for the GPU of a section of nvidia-smi's output: the driver's
+    own word since 565, and before that the one that follows from two Yes-or-No values. "" if there is none."""
     if action := values.known(section.get("gpu_recovery_action")):
         return action[:40]
     if section.get("gpu_reset_status/reset_required") == "Yes":
@@ -153,8 +156,8 @@ def _recovery(section: _Section) -> str:
 
 
 def _throttle(section: _Section) -> int | None:
-    """Return the bits of the reasons for a lower clock: `clocks_event_reasons` since 535, `clocks_throttle_reasons`
-    before. None if none is reported."""
+    """Return the bits of the reasons for a lower clock of the GPU of a section of nvidia-smi's output:
+    `clocks_event_reasons` since 535, `clocks_throttle_reasons` before. None if none is reported."""
     found = None
     for name, bit in REASONS.items():
         state = section.get(

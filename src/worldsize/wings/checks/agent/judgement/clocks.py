@@ -36,9 +36,9 @@ class ClockOffset(NamedTuple):
 
 
 def best_offset(exchanges: Sequence[tuple[int, int, int]]) -> ClockOffset | None:
-    """Return the offset from the exchange with the shortest round trip. Each exchange is this node's time before, the
-    other node's time, and this node's time after, in ns. None without a usable exchange; one in which the clock was set
-    back is not usable."""
+    """Return the offset of this node's clock from another node's, from the exchange with the shortest round trip. Each
+    exchange is this node's time before, the other node's time, and this node's time after, in ns. None without a usable
+    exchange; one in which the clock was set back is not usable."""
     whole = [(after - before, before, other) for before, other, after in exchanges if after >= before]
     if not whole:
         return None
@@ -47,9 +47,9 @@ def best_offset(exchanges: Sequence[tuple[int, int, int]]) -> ClockOffset | None
 
 
 def clock_rows(nodes: Sequence[CheckedNode], offsets: Mapping[int, ClockOffset]) -> list[CheckRow]:
-    """Return a row for each node whose clock differs from most, and for each that has not reported its offset;
-    otherwise one for all. `offsets` are those of the nodes to the head's clock, by their ranks, including the head's
-    own 0. Empty for a single node."""
+    """Return the rows "clock" of the node check: one for each node whose clock differs from most, and for each that has
+    not reported its offset; otherwise one for all nodes. `offsets` are those of the nodes to the head's clock, by their
+    ranks, including the head's own 0. Empty for a single node."""
     if len(nodes) < 2:
         return []
     usual = _usual(nodes, offsets)
@@ -58,8 +58,8 @@ def clock_rows(nodes: Sequence[CheckedNode], offsets: Mapping[int, ClockOffset])
 
 
 def _usual(nodes: Sequence[CheckedNode], offsets: Mapping[int, ClockOffset]) -> float:
-    """Return the offset that all nodes are compared with: the median, because the head's clock may be the wrong one.
-    For two nodes it is the head's."""
+    """Return the clock offset, in seconds, that all nodes are compared with: the median, because the head's clock may
+    be the wrong one. For two nodes it is the head's."""
     seconds = [offset.seconds for offset in offsets.values()]
     return median_of(seconds) if len(seconds) > 2 else offsets.get(nodes[0].node_rank, ClockOffset(0.0, 0.0)).seconds
 

@@ -63,7 +63,8 @@ class _Rank(NamedTuple):
 
 
 def collective_rows(nodes: Sequence[CheckedNode], backend: str) -> list[CheckRow]:
-    """Return one row for all nodes, or rows of the nodes that caused the first step to go wrong."""
+    """Return the rows collective.result of the node check, on an all-reduce over all ranks: one row for all nodes if it
+    was right, otherwise rows of the nodes that caused the first step to go wrong."""
     if not nodes:
         return []
     ranks = [rank for node in nodes for rank in _ranks(node)]
@@ -83,7 +84,8 @@ def _rank(node: CheckedNode, number: str, report: Mapping[str, Any]) -> _Rank:
 
 
 def _rows(found: Sequence[tuple[_Rank, str]], verdict: str, hint: str) -> list[CheckRow]:
-    """Return a row for each node that has some of these ranks, with the words of its first rank."""
+    """Return a row of the node check's collective for each node that has some of the ranks in `found`, with the words
+    of the node's first rank."""
     first: dict[int, CheckRow] = {}
     for rank, words in found:
         row = CheckRow(rank.node.label, ID, WHAT, f"rank {rank.number} {words}", verdict, hint)
@@ -92,8 +94,8 @@ def _rows(found: Sequence[tuple[_Rank, str]], verdict: str, hint: str) -> list[C
 
 
 def _wrong(ranks: Sequence[_Rank]) -> list[CheckRow]:
-    """Return the rows of wrong results. A wrong number spreads: if all nodes have it, there is one row without a node,
-    because the cause is not known."""
+    """Return the rows of the node check for ranks whose all-reduce had a wrong result, one for each node. A wrong
+    number spreads: if all nodes have it, there is one row without a node, because the cause is not known."""
     found = [(rank, f"got a wrong result: {_line(rank.report['wrong'])}") for rank in ranks if "wrong" in rank.report]
     rows = _rows(found, BAD, _WRONG)
     nodes = {rank.node.node_rank for rank in ranks}
@@ -118,7 +120,8 @@ def _import_rows(ranks: Sequence[_Rank]) -> list[CheckRow]:
 
 
 def _connection_rows(ranks: Sequence[_Rank]) -> list[CheckRow]:
-    """Return the rows of the ranks that did not reach rank 0: one row of the head if no other node reached it."""
+    """Return the rows of the node check for the ranks that did not reach rank 0 before the all-reduce, one for each
+    node; a single row of the head if no other node reached it."""
     found = [rank for rank in ranks if rank.stage < STAGES.index("connected")]
     head = next((rank for rank in ranks if rank.number == 0), None)
     told = [rank for rank in found if "port" not in rank.report or rank is head]
@@ -140,8 +143,9 @@ def _connection_rows(ranks: Sequence[_Rank]) -> list[CheckRow]:
 
 
 def _not_together(ranks: Sequence[_Rank], backend: str) -> list[CheckRow]:
-    """Return the row of a collective that failed or did not end although its ranks had started. A long duration alone
-    is no proof for NCCL, which has much to load and to set up."""
+    """Return the row of the node check for an all-reduce that failed or did not end although its ranks had started;
+    empty if all ranks completed it. A long duration alone is no proof for NCCL, which has much to load and to set up.
+    """
     found = [rank for rank in ranks if rank.stage < STAGES.index("done")]
     if not found:
         return []
@@ -167,7 +171,8 @@ def _commonest(found: Sequence[_Rank]) -> str:
 
 
 def _broken(ranks: Sequence[_Rank], found: Sequence[_Rank], words: str, verdict: str, hint: str) -> CheckRow:
-    """Return one row: of the only node that has these ranks, or of all nodes."""
+    """Return the one row of the node check for the ranks `found`, whose all-reduce failed or hangs: a row of their node
+    if all of them are on one node, otherwise a row without a node."""
     labels = sorted({rank.node.label for rank in found})
     value = words.replace("{}", f"rank {found[0].number}" if len(found) == 1 else f"{len(found)} of {len(ranks)} ranks")
     return CheckRow(labels[0] if len(labels) == 1 else "", ID, WHAT, value, verdict, hint)

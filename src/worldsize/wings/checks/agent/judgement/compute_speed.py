@@ -62,7 +62,8 @@ class _Pace(NamedTuple):
 
 
 def compute_rows(cluster: Cluster) -> list[CheckRow]:
-    """Return a row for each node that is slow, busy or unknown; one for all if there is none."""
+    """Return the rows speed.compute of the node check: one for each node that computes slowly, is busy, or is unknown;
+    one for all nodes if none is slow or busy."""
     known = [node for node in cluster.nodes if all(_measurement(node, name) for name in ROUNDS)]
     ranks = {node.node_rank for node in known}
     rows = [_unknown_row(node) for node in cluster.nodes if node.node_rank not in ranks]
@@ -73,7 +74,8 @@ def compute_rows(cluster: Cluster) -> list[CheckRow]:
 
 
 def _unknown_row(node: CheckedNode) -> CheckRow:
-    """Return the row of a node that did not answer in both rounds, or whose measurement failed."""
+    """Return the node check's row for a node that did not answer in both rounds of the speed measurement, or whose
+    measurement failed."""
     errors = [str(node.answers[name]["error"]) for name in ROUNDS if "error" in (node.answers.get(name) or {})]
     value = " ".join(errors[0].split())[:200] if errors else "no answer in time"
     return CheckRow(node.label, ID, WHAT, value, UNKNOWN, "the measurement did not end on this node")
@@ -128,8 +130,8 @@ def _slow_value(pace: _Pace, lost: float) -> str:
 
 
 def _slow_verdict(pace: _Pace, count: int) -> str:
-    """Return the verdict on a slow node: bad if it is several times slower; a warning, for users to judge, with only
-    two nodes or with different hardware."""
+    """Return the verdict on a node that computes slowly: bad if it is several times slower than the others; a warning,
+    for users to judge, with only two nodes or with different hardware."""
     return BAD if pace.ratio < VERY_SLOW and count > 2 and pace.same_model else WARNING
 
 

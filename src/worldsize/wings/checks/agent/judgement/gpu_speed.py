@@ -57,7 +57,8 @@ class _Gpu(NamedTuple):
 
 
 def gpu_rows(cluster: Cluster) -> list[CheckRow]:
-    """Return the rows of nodes with slow GPUs or a slow NCCL; one row for all if there are GPUs and none is slow."""
+    """Return the rows of the node check, speed.compute and speed.network, for nodes with slow GPUs or a slow NCCL; one
+    row for all nodes if there are GPUs and none is slow."""
     asked = [node for node in cluster.nodes if any("gpus" in answer_of(node, name) for name in ROUNDS)]
     gpus = [gpu for node in asked for gpu in _gpus(node)]
     known = [gpu for gpu in gpus if None not in gpu.flops]
@@ -75,7 +76,8 @@ def _gpus(node: CheckedNode) -> list[_Gpu]:
 
 
 def _unknown_rows(asked: Sequence[CheckedNode], known: Sequence[_Gpu]) -> list[CheckRow]:
-    """Return a row for each node with a GPU that did not report its figure in both rounds."""
+    """Return a row of the node check for each node of `asked` with a GPU that did not report its speed in both
+    rounds."""
     counted = Counter(gpu.node.node_rank for gpu in known)
     return [
         CheckRow(node.label, COMPUTE_ID, PRODUCTS, _why(node), UNKNOWN, "the measurement did not end on this node")
@@ -90,7 +92,7 @@ def _why(node: CheckedNode) -> str:
 
 
 def _slow_rows(known: Sequence[_Gpu]) -> list[CheckRow]:
-    """Return a row for each node with a slow GPU, on its slowest one."""
+    """Return a row of the node check for each node with a slow GPU, on its slowest one."""
     found: dict[int, CheckRow] = {}
     for model in sorted({gpu.model for gpu in known}):
         same = [gpu for gpu in known if gpu.model == model]
@@ -100,7 +102,8 @@ def _slow_rows(known: Sequence[_Gpu]) -> list[CheckRow]:
 
 
 def _rows_by_others(same: Sequence[_Gpu]) -> list[tuple[_Gpu, CheckRow]]:
-    """Return the slow GPUs with their rows, compared with the others of the same model, the slowest first."""
+    """Return each slow GPU of `same`, GPUs of one model, with its row of the node check, compared with the median of
+    the others, the slowest first."""
     rounds = [against_others({at: gpu.flops[turn] or 0.0 for at, gpu in enumerate(same)}) for turn in (0, 1)]
     ratios = sorted((max(each[at] for each in rounds), at) for at in range(len(same)))
     return [
@@ -120,8 +123,8 @@ def _rows_by_data_sheet(same: Sequence[_Gpu]) -> list[tuple[_Gpu, CheckRow]]:
 
 
 def _of_peak(gpu: _Gpu) -> float:
-    """Return the GPU's share of the data sheet's figure; 1.0 if its model is not in the table, or if it is a part of a
-    GPU."""
+    """Return the speed of a GPU as a share of the data sheet's figure; 1.0 if its model is not in the table, or if it
+    is a part of a GPU."""
     words = set(gpu.model.replace("-", " ").split())
     peak = next((peak for name, peak in PEAKS if words.issuperset(name.split())), 0.0)
     return max(each or 0.0 for each in gpu.flops) / peak if peak and not _PART.search(gpu.model) else 1.0
@@ -161,8 +164,9 @@ def _partners(groups: Sequence[tuple[int, ...]]) -> dict[int, set[int]]:
 
 
 def _is_slow(rank: int, ratios: Sequence[Mapping[int, float]], partners: Sequence[Mapping[int, set[int]]]) -> bool:
-    """Return whether a node was slow in both rounds with different partners, at least one of which was not slow in the
-    other round, without this node."""
+    """Return whether the NCCL rate of the node `rank` was slow in both rounds with different partners, at least one of
+    which was not slow in the other round, without this node. `ratios` and `partners` are those of each round, by the
+    nodes' ranks."""
     first, second = (each.get(rank, set()) for each in partners)
     if first & second or any(each[rank] >= SLOW_NETWORK for each in ratios):
         return False

@@ -28,8 +28,8 @@ class Difference(NamedTuple):
 
 
 def difference_of(values: Mapping[int, str]) -> Difference | None:
-    """Return how these values, by the nodes' ranks, differ; None if they are equal. If two values are equally frequent,
-    the usual one is that of the lowest rank."""
+    """Return how the `values` of the nodes, by their ranks, differ: the usual value and the others; None if they are
+    equal. If two values are equally frequent, the usual one is that of the lowest rank."""
     ranks: dict[str, list[int]] = {}
     for rank in sorted(values):
         ranks.setdefault(values[rank], []).append(rank)
@@ -41,7 +41,8 @@ def difference_of(values: Mapping[int, str]) -> Difference | None:
 
 
 def holders_text(nodes: Mapping[int, CheckedNode], ranks: Sequence[int]) -> str:
-    """Return the nodes that have the usual value in words, with their verb: "the other 3 have", "node0 has"."""
+    """Return in words, with their verb, which nodes have the usual value of a comparison: "the other 3 have", "node0
+    has". `ranks` are those of the nodes that have it."""
     return f"{nodes[ranks[0]].label} has" if len(ranks) == 1 else f"the other {len(ranks)} have"
 
 
@@ -56,7 +57,8 @@ class Finding(NamedTuple):
 def finding_rows(
     nodes: Sequence[CheckedNode], id: str, what: str, found: Iterable[tuple[int, Finding]]
 ) -> list[CheckRow]:
-    """Return a row for each node that has findings, which are given by its rank. The worst finding is first."""
+    """Return a row of the node check, with the given `id` and subject `what`, for each node that has findings. `found`
+    are pairs of a node's rank and a Finding. The worst finding of a node is first."""
     by_rank: dict[int, list[Finding]] = {}
     for rank, finding in found:
         by_rank.setdefault(rank, []).append(finding)
@@ -71,14 +73,15 @@ def _finding_row(node: CheckedNode, id: str, what: str, found: list[Finding]) ->
 
 
 def value_text(value: Any) -> str:
-    """Return a fact as text in one line, with at most 60 characters and without control characters."""
+    """Return a fact that a node reports as text in one line, with at most 60 characters and without control
+    characters."""
     text = value if isinstance(value, str) else str(value)
     shown = "".join(each if each.isprintable() else "?" for each in text[: _LONGEST + 1])
     return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
 
 
 def mapping_of(value: Any) -> Mapping[str, Any]:
-    """Return the value if it is a mapping whose keys are strings, otherwise an empty one, because the data of nodes may
+    """Return `value` if it is a mapping whose keys are strings, otherwise an empty one, because the data of nodes may
     be anything."""
     return value if isinstance(value, dict) and all(isinstance(name, str) for name in value) else {}
 

@@ -23,8 +23,8 @@ _LAYERS = {"InfiniBand": "InfiniBand", "Ethernet": "RoCE", "OmniPath": "Omni-Pat
 
 
 def hardware_rows(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
-    """Return the rows same.gpus and same.hardware: one for all nodes if they are the same, otherwise one for each that
-    has less. There is no row for facts that no node has reported."""
+    """Return the rows same.gpus and same.hardware of the node check: one for all nodes if their hardware is the same,
+    otherwise one for each node that has less. There is no row for facts that no node has reported."""
     return [*_gpu_rows(nodes), *_machine_rows(nodes)] if len(nodes) > 1 else []
 
 
@@ -49,8 +49,8 @@ def _gpu_rows(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
 
 
 def _odd_rows(kinds: dict[str, list[str]], usual: str, count: int) -> list[CheckRow]:
-    """Return a row for each node whose GPUs differ from those of more than half of the nodes. If there is no such
-    majority, return one row for all."""
+    """Return a row of the node check for each node whose GPUs differ from those of more than half of the nodes. If
+    there is no such majority, return one row for all. `kinds` are the labels of the nodes by their GPUs in words."""
     if len(kinds[usual]) * 2 <= count:
         words = [f"{_labels(labels)}: {gpus or 'none'}" for gpus, labels in sorted(kinds.items())]
         hint = "the slowest GPU sets the pace: ask for nodes of one kind"
@@ -61,8 +61,8 @@ def _odd_rows(kinds: dict[str, list[str]], usual: str, count: int) -> list[Check
 
 
 def _gpus(node: CheckedNode) -> str | None:
-    """Return a node's GPUs as text, equal for equal ones: "8 × NVIDIA H100 80GB HBM3"; None if the node has not
-    reported them."""
+    """Return the GPUs that a node has reported as text, equal for equal ones: "8 × NVIDIA H100 80GB HBM3"; None if the
+    node has not reported them."""
     gpus = node.facts.get("gpus")
     if not isinstance(gpus, (list, tuple)):
         return None
@@ -96,8 +96,9 @@ def _name_fewer(
     share: float,
     text: Callable[[Any], str],
 ) -> str:
-    """Record in `less` the value of each node that is below `share` of the value that at least half of the nodes reach.
-    Return that value as text; "" if no node has any."""
+    """Compare one number of the nodes' hardware, which `value_of` returns for a node. Record in `less` its text for
+    each node that is below `share` of the value that at least half of the nodes reach. Return that value as text; "" if
+    no node has any."""
     told = {node.label: value for node in nodes if (value := value_of(node)) is not None}
     usual = sorted(told.values())[len(told) // 2] if told else 0
     if not usual:
@@ -113,15 +114,15 @@ def _number(name: str) -> Callable[[CheckedNode], Any]:
 
 
 def _layers(nodes: Sequence[CheckedNode]) -> list[tuple[str, str]]:
-    """Return the kinds of ports that ranks use. If there is InfiniBand or Omni-Path, Ethernet ports have other
-    purposes, and some may have no cable."""
+    """Return the kinds of network ports that ranks of these nodes use, each as its name in the facts and its name for
+    users. If there is InfiniBand or Omni-Path, Ethernet ports have other purposes, and some may have no cable."""
     fast = [(layer, name) for layer, name in _LAYERS.items() if layer != "Ethernet"]
     return fast if any(_rate(layer)(node) for layer, _ in fast for node in nodes) else list(_LAYERS.items())
 
 
 def _rate(layer: str) -> Callable[[CheckedNode], Any]:
-    """Return a function that returns the sum of the rates of a node's active ports of this kind, in Gb/s; None if its
-    ports are not known."""
+    """Return a function that returns the sum of the rates of a node's active ports of the link layer `layer`, in Gb/s;
+    None if the node's ports are not known."""
 
     def value_of(node: CheckedNode) -> float | None:
         ports = node.facts.get("fabric")

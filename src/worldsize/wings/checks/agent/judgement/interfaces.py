@@ -36,8 +36,9 @@ _SLOW_HINT = "gradients of several GPUs need more: "
 def interface_rows(
     nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None], asked: Mapping[str, Any]
 ) -> list[CheckRow]:
-    """Return a row for each node whose interface differs from most or is too slow for its GPUs, or that lacks an
-    interface that a variable names; otherwise one for all. Empty if no interface is known."""
+    """Return the rows network.interface of the node check: one for each node whose network interface differs from most
+    or is too slow for its GPUs, or that lacks an interface that a variable names; otherwise one for all nodes. Empty if
+    no interface is known."""
     by_rank = {node.node_rank: node for node in nodes}
     answered = {rank: answer for rank, answer in answers.items() if answer is not None and rank in by_rank}
     known = {rank: answer.interface for rank, answer in answered.items() if answer.interface is not None}
@@ -58,7 +59,8 @@ def _words(interface: Interface) -> str:
 
 
 def _attributes(interface: Interface) -> dict[str, str]:
-    """Return the attributes that must be the same on all nodes; "" for one that is not known."""
+    """Return the attributes of a network interface, as texts by name, that must be the same on all nodes; "" for one
+    that is not known."""
     speed = f"{interface.mbps / 1000:g} Gb/s" if interface.mbps else ""
     return {"kind": interface.kind, "speed": speed, "mtu": f"MTU {interface.mtu:g}" if interface.mtu else ""}
 
@@ -77,8 +79,8 @@ def _different(by_rank: Mapping[int, CheckedNode], known: Mapping[int, Interface
 def _slow(
     by_rank: Mapping[int, CheckedNode], known: Mapping[int, Interface], asked: Mapping[str, Any]
 ) -> Iterator[tuple[int, Finding]]:
-    """Yield the nodes with 1 Gb/s or less for two GPUs or more, and without an InfiniBand or RoCE port that carries the
-    data instead. Unlike gloo, NCCL finds a faster interface by itself."""
+    """Yield the rank and a finding of each node whose interface has 1 Gb/s or less for two GPUs or more, and which has
+    no InfiniBand or RoCE port that carries the data instead. Unlike gloo, NCCL finds a faster interface by itself."""
     for rank, interface in known.items():
         node = by_rank[rank]
         if interface.mbps and interface.mbps <= _SLOW_MBPS and _gpus(node, asked) > 1 and not has_active_port(node):
@@ -97,7 +99,8 @@ def _gpus(node: CheckedNode, asked: Mapping[str, Any]) -> int:
 
 
 def _name_findings(answered: Mapping[int, ReachAnswer], asked: Mapping[str, Any]) -> Iterator[tuple[int, Finding]]:
-    """Yield the nodes that have none of the interfaces that a variable names."""
+    """Yield the rank and a finding of each node that has none of the interfaces that NCCL_SOCKET_IFNAME or
+    GLOO_SOCKET_IFNAME names there."""
     for rank, answer in answered.items():
         for variable, backend in ((_NCCL, "nccl"), (_GLOO, "gloo")):
             value = answer.ifnames.get(variable, "")
@@ -109,8 +112,9 @@ def _name_findings(answered: Mapping[int, ReachAnswer], asked: Mapping[str, Any]
 
 
 def _matches(variable: str, value: str, interfaces: Sequence[str]) -> bool:
-    """Return whether the variable's value selects one of these interfaces. NCCL reads beginnings of names, whole names
-    after `=`, and names to leave out after `^`. gloo reads whole names."""
+    """Return whether `value`, the value of NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME (`variable`), selects one of the
+    `interfaces`. NCCL reads beginnings of names, whole names after `=`, and names to leave out after `^`. gloo reads
+    whole names."""
     wanted = [name for name in value.lstrip("=^").split(",") if name]
     if variable == _NCCL and value.startswith("^"):
         return any(not each.startswith(tuple(wanted)) for each in interfaces) or not wanted

@@ -27,8 +27,9 @@ _HINT = "look for another way, a full link or a busy processor: `ip route get AD
 
 
 def latency_rows(nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None]) -> list[CheckRow]:
-    """Return a row for each slow node, if there are three or more nodes; otherwise one for all, with the smallest, the
-    median and the largest latency. Empty if nothing was measured."""
+    """Return the rows network.latency of the node check: one for each node that answers slowly, if there are three or
+    more nodes; otherwise one for all, with the smallest, the median and the largest latency. Empty if nothing was
+    measured."""
     seconds = _seconds(nodes, answers)
     if not seconds:
         return []
@@ -37,7 +38,8 @@ def latency_rows(nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer
 
 
 def _seconds(nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None]) -> dict[int, float]:
-    """Return the smaller of each node's two figures, by its rank."""
+    """Return the latency of each node in seconds, by its rank: the smaller of its own to the next node and that of the
+    previous node to it."""
     figures: dict[int, list[float]] = {}
     for index, node in enumerate(nodes):
         answer = answers.get(node.node_rank)

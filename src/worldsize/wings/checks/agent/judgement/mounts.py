@@ -32,15 +32,16 @@ class PathSeen(NamedTuple):
 
 
 def path_rows(nodes: Sequence[CheckedNode]) -> Sequence[CheckRow]:
-    """Return a row for each node whose directories differ from the others': bad if an input is empty on this node only,
-    a warning if its file system is of another kind. There is no row for missing paths, which the node itself reports,
-    and none if all nodes are alike."""
+    """Return the rows files.inputs of the node check: one for each node whose directories of the job differ from the
+    others', bad if an input is empty on this node only, a warning if its file system is of another kind. There is no
+    row for missing paths, which the node itself reports, and none if all nodes are alike."""
     keys = dict.fromkeys(key for node in nodes for key in _paths(node))
     return finding_rows(nodes, _ID, _WHAT, (each for key in keys for each in _findings(key, _seen(nodes, key))))
 
 
 def _findings(key: str, seen: Sequence[PathSeen]) -> Iterator[tuple[int, Finding]]:
-    """Yield the findings for one path. Outputs give none: they may be empty on some nodes, and on separate disks."""
+    """Yield the rank and a finding of each node on which the job's path `key` differs from the other nodes'. Outputs
+    give none: they may be empty on some nodes, and on separate disks."""
     if key.startswith(OUTPUT):
         return
     full = [each for each in seen if each.entries]
@@ -64,8 +65,8 @@ def _kind_findings(key: str, seen: Sequence[PathSeen]) -> Iterator[tuple[int, Fi
 
 
 def _usual_family(families: Sequence[str]) -> str:
-    """Return the kind of file system that most nodes have. Among equally frequent ones, return the only one that is not
-    a local disk; "" if it is not clear which one is right."""
+    """Return the kind of file system that most nodes have, from the kind on each node. Among equally frequent ones,
+    return the only one that is not a local disk; "" if it is not clear which one is right."""
     counts = Counter(families).most_common()
     if len(counts) < 2 or counts[0][1] > counts[1][1]:
         return counts[0][0] if counts else ""
@@ -79,7 +80,7 @@ def _others(full: Sequence[PathSeen]) -> str:
 
 
 def _seen(nodes: Sequence[CheckedNode], key: str) -> Sequence[PathSeen]:
-    """Return the reports of the nodes that have a directory or file at this path."""
+    """Return what each node has found at the job's path `key`, for the nodes that have a directory or file there."""
     return [each for each in (_path_seen(node, key) for node in nodes) if each is not None]
 
 
@@ -94,8 +95,8 @@ def _path_seen(node: CheckedNode, key: str) -> PathSeen | None:
 
 
 def _family(system: str) -> str:
-    """Return the kind of a file system. The two drivers of NFS show the same files and are one kind. That of automounts
-    is "", because it exists before anything is mounted."""
+    """Return the kind of a file system from the kernel's name `system` for its type. The two drivers of NFS show the
+    same files and are one kind. That of automounts is "", because it exists before anything is mounted."""
     return {"nfs4": "nfs", "autofs": ""}.get(system, system)
 
 

@@ -31,8 +31,9 @@ _LOOPBACK_HINT = "gloo listens at the address of the node's own name: set GLOO_S
 def name_rows(
     nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None], asked: Mapping[str, Any]
 ) -> list[CheckRow]:
-    """Return a row for each node on which a name is wrong, missing or not known, or whose own name leads to its
-    loopback; otherwise one for all. Empty if no node answered, which the row of the ports reports."""
+    """Return the rows network.names of the node check: one for each node on which the name of a node is wrong, missing
+    or not known, or whose own name leads to its loopback; otherwise one for all nodes. Empty if no node answered, which
+    the row of the ports reports."""
     answered = {rank: answer for rank, answer in answers.items() if answer is not None}
     if not answered:
         return []
@@ -58,7 +59,8 @@ def _uses_names(asked: Mapping[str, Any]) -> bool:
 
 
 def _no_name_resolves(answered: Mapping[int, ReachAnswer]) -> bool:
-    """Return whether several nodes looked up names and found none at all, so that the site has no names."""
+    """Return whether more than two nodes looked up the names of others and found none at all, so that the site has no
+    names."""
     names = [name for answer in answered.values() for name in answer.names]
     return len(answered) > 2 and bool(names) and all(not name.addresses and name.error for name in names)
 
@@ -88,8 +90,9 @@ def _addresses(name: NameResult) -> str:
 def _findings_of_own(
     node: CheckedNode, answer: ReachAnswer, by_rank: Mapping[int, CheckedNode], asked: Mapping[str, Any]
 ) -> Iterator[Finding]:
-    """Yield the findings on the node's own name. PyTorch makes gloo listen at the first address of that name, and on
-    the loopback if there is none: see `createDefaultDevice` in ProcessGroupGloo.cpp."""
+    """Yield the findings on the node's own name, as the node resolves it, if the job may use gloo. PyTorch makes gloo
+    listen at the first address of that name, and on the loopback if there is none: see `createDefaultDevice` in
+    ProcessGroupGloo.cpp."""
     own = answer.own
     if own is None or not _may_use_gloo(asked) or answer.ifnames.get("GLOO_SOCKET_IFNAME"):
         return
@@ -102,11 +105,12 @@ def _findings_of_own(
 
 
 def _may_use_gloo(asked: Mapping[str, Any]) -> bool:
-    """Return whether the job may use gloo. A job with GPUs that does not name its back end most likely uses NCCL."""
+    """Return whether the job may use gloo, according to its requests `asked`. A job with GPUs that does not name its
+    back end most likely uses NCCL."""
     backends = ("gloo",) if asked.get("gpus") else (None, "gloo")
     return asked.get("backend") in backends and asked.get("framework") in (None, "pytorch", "deepspeed")
 
 
 def _share_a_machine(nodes: Iterable[CheckedNode]) -> bool:
-    """Return whether all nodes have the same address. The loopback then leads to each of them."""
+    """Return whether all nodes of the check have the same address. The loopback then leads to each of them."""
     return len({node.address for node in nodes}) == 1

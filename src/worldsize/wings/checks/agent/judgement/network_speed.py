@@ -31,8 +31,9 @@ _HINT = "its network card, cable or port is slow, or it uses another interface: 
 
 
 def network_rows(cluster: Cluster) -> list[CheckRow]:
-    """Return a row for each slow node; one for all if there is none, and no row if nothing was measured. A node that
-    does not answer has a row of its computing speed instead."""
+    """Return the rows speed.network of the node check: one for each node that sends or receives slowly by TCP; one for
+    all if there is none, and no row if nothing was measured. A node that does not answer has a row of its computing
+    speed instead."""
     measured = [node for node in cluster.nodes if all(_is_measured(node, name) for name in ROUNDS)]
     if not measured:
         return []
@@ -54,7 +55,8 @@ def _is_busy(node: CheckedNode) -> bool:
 
 
 def _slow_nodes(cluster: Cluster, measured: Sequence[CheckedNode]) -> dict[int, str]:
-    """Return a description of the slow direction of each slow node, by its rank."""
+    """Return a description of the slow direction (sent or received) of each node of `measured` whose TCP is slow, by
+    its rank."""
     groups = groups_of(cluster)
     found: dict[int, str] = {}
     for direction, opposite, peers in _DIRECTIONS:
@@ -74,7 +76,9 @@ def _is_slow(
     theirs: Sequence[Mapping[int, float]],
     partners: Sequence[Mapping[int, int]],
 ) -> bool:
-    """Return whether a node was slow with two partners, at least one of which was not slow with its other partner."""
+    """Return whether the TCP of the node `rank` was slow, in one direction, with two partners, at least one of which
+    was not slow with its other partner. `ratios` are the nodes' rates relative to the others', `theirs` those of the
+    opposite direction, and `partners` the peers, of each round."""
     first, second = (each.get(rank) for each in partners)
     if first is None or second is None or first == second or any(each[rank] >= SLOW for each in ratios):
         return False

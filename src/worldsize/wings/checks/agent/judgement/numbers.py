@@ -13,22 +13,22 @@ _LARGEST = 1e18
 
 
 def number_of(value: Any) -> float | None:
-    """Return the value if it is a number that does not overflow; otherwise None, because the data of nodes may be
-    anything."""
+    """Return `value` as a float if it is a number that does not overflow; otherwise None, because the data of nodes may
+    be anything."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if -_LARGEST < value < _LARGEST else None
 
 
 def positive_of(value: Any) -> float | None:
-    """Return the value if it is such a number and above 0; otherwise None."""
+    """Return `value` as a float if it is a number above 0 that does not overflow; otherwise None."""
     number = number_of(value)
     return number if number is not None and number > 0 else None
 
 
 def median_of(values: Sequence[float]) -> float:
-    """Return the median; for an even number of values, the lower of the two in the middle. There must be at least one
-    value."""
+    """Return the median of `values`; for an even number of values, the lower of the two in the middle. There must be at
+    least one value."""
     return sorted(values)[(len(values) - 1) // 2]
 
 

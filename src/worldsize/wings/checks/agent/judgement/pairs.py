@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 
 def first_groups(nodes: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return pairs of neighbours. The last three of an odd number of nodes form a ring. A single node forms no
-    group."""
+    """Return the groups of nodes that measure together in the first round, as tuples of their ranks: pairs of
+    neighbours. The last three of an odd number of nodes form a ring. A single node forms no group."""
     if len(nodes) < 2:
         return []
     groups = [tuple(nodes[start : start + 2]) for start in range(0, len(nodes) - 1, 2)]
@@ -24,7 +24,8 @@ def first_groups(nodes: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def second_groups(scores: Mapping[int, float], first: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Return groups of slow nodes with fast nodes, each with another partner than before if that is possible.
+    """Return the groups of nodes that measure together in the second round: slow nodes with fast nodes, each with
+    another partner than in the groups `first` if that is possible.
 
     scores  the speed of each node, compared with the others: less is slower
     """
@@ -41,30 +42,34 @@ def second_groups(scores: Mapping[int, float], first: Sequence[tuple[int, ...]])
 
 
 def previous_of(groups: Sequence[tuple[int, ...]]) -> dict[int, int]:
-    """Return the node from which each node receives."""
+    """Return the node from which each node receives in the `groups` that measure together, by the receiver's rank. Each
+    group is a ring."""
     return {group[at]: group[at - 1] for group in groups for at in range(len(group))}
 
 
 def next_of(groups: Sequence[tuple[int, ...]]) -> dict[int, int]:
-    """Return the node to which each node sends."""
+    """Return the node to which each node sends in the `groups` that measure together, by the sender's rank. Each group
+    is a ring."""
     return {before: node for node, before in previous_of(groups).items()}
 
 
 def against_others(values: Mapping[int, float]) -> dict[int, float]:
-    """Return each value divided by the median of the others; 1.0 if there are no others, or if their median is 0."""
+    """Return the value of each node divided by the median of the other nodes' values, by the node's rank; 1.0 if there
+    are no others, or if their median is 0."""
     medians = others_medians(values)
     return {node: _ratio(value, medians.get(node, 0.0)) for node, value in values.items()}
 
 
 def others_medians(values: Mapping[int, float]) -> dict[int, float]:
-    """Return the median of the others' values for each node; empty if there are no others."""
+    """Return, for each node, the median of the other nodes' values, by the node's rank; empty if there are no
+    others."""
     ordered = sorted(values.values())
     return {node: _median_without(ordered, value) for node, value in values.items() if len(ordered) > 1}
 
 
 def _median_without(ordered: Sequence[float], value: float) -> float:
-    """Return the median of all values except one that equals `value`. It is found without copying the values, because
-    there may be thousands."""
+    """Return the median of the sorted values `ordered` except one that equals `value`. It is found without copying the
+    values, because there may be thousands."""
     low, high = (len(ordered) - 2) // 2, (len(ordered) - 1) // 2
     at = bisect_left(ordered, value)
     return (ordered[low + (low >= at)] + ordered[high + (high >= at)]) / 2
@@ -79,8 +84,8 @@ def _partners(groups: Sequence[tuple[int, ...]]) -> set[frozenset[int]]:
 
 
 def _match_groups(slow: Sequence[int], fast: Sequence[int], before: set[frozenset[int]]) -> list[tuple[int, ...]]:
-    """Return a fast partner for each slow node: the fastest that is left and is new to it. A node that has only its
-    earlier partner left exchanges it with another pair, if both pairs are new then."""
+    """Return pairs of each slow node with a fast one: the fastest that is left and was not its partner in the first
+    round. A node that has only its earlier partner left exchanges it with another pair, if both pairs are new then."""
     groups: list[tuple[int, ...]] = []
     left = list(fast)
     for node in slow:
@@ -94,7 +99,8 @@ def _match_groups(slow: Sequence[int], fast: Sequence[int], before: set[frozense
 
 
 def _change(groups: list[tuple[int, ...]], at: int, before: set[frozenset[int]]) -> None:
-    """Exchange the partner of this pair with that of another, if both pairs are new then."""
+    """Exchange the partner of the pair number `at` in `groups` with that of another pair, if neither of the new pairs
+    is in `before`, the pairs of the first round."""
     for other, (slow, fast) in enumerate(groups):
         changed = (groups[at][0], fast), (slow, groups[at][1])
         if other != at and not before.intersection(map(frozenset, changed)):
@@ -103,6 +109,6 @@ def _change(groups: list[tuple[int, ...]], at: int, before: set[frozenset[int]])
 
 
 def _turn(group: tuple[int, ...], known: set[tuple[int, int]]) -> tuple[int, ...]:
-    """Return the ring in the direction in which fewer nodes receive from the same node as in the first round. `known`
-    contains the pairs of receiver and sender of that round."""
+    """Return the ring `group` of nodes in the direction in which fewer nodes receive from the same node as in the first
+    round. `known` contains the pairs of receiver and sender of that round."""
     return min((group, group[::-1]), key=lambda way: len(known.intersection(previous_of([way]).items())))

@@ -34,8 +34,9 @@ class _Tests(NamedTuple):
 
 
 def port_rows(nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None]) -> list[CheckRow]:
-    """Return a row for each node that no node reaches, or that reaches no other, or that has a failed connection; an
-    unknown row for each node that did not answer, or was too busy; otherwise one row for all."""
+    """Return the rows network.port of the node check: one for each node that no node reaches, or that reaches no other,
+    or that has a failed connection; an unknown row for each node that did not answer, or was too busy; otherwise one
+    row for all."""
     by_rank = {node.node_rank: node for node in nodes}
     tests = _tests(by_rank, answers)
     found: dict[int, CheckRow] = {}
@@ -66,8 +67,8 @@ def _tests(by_rank: Mapping[int, CheckedNode], answers: Mapping[int, ReachAnswer
 def _bad(
     nodes: Sequence[CheckedNode], by_rank: Mapping[int, CheckedNode], tests: _Tests
 ) -> Iterable[tuple[int, CheckRow]]:
-    """Yield the nodes that all others failed to reach, although these reached more nodes; then each node that failed to
-    reach another one."""
+    """Yield the rank and the row of each node that all testers failed to reach, unless its only tester reached none of
+    several nodes; then of each tester that failed to reach a node that is not one of these."""
     mute = {rank for rank, targets in tests.by_tester.items() if len(targets) > 1 and all(targets.values())}
     deaf = {rank for rank, testers in tests.by_target.items() if _is_deaf(testers, mute)}
     for rank in sorted(deaf):
@@ -79,8 +80,8 @@ def _bad(
 
 
 def _is_deaf(testers: Mapping[int, bool], mute: set[int]) -> bool:
-    """Return whether all testers failed to reach a node, and at least one of them is not in `mute` or there are several
-    of them. `mute` contains the testers that reached none of several targets."""
+    """Return whether all nodes that tested the connection to a node failed (`testers`: True), and at least one of them
+    is not in `mute` or there are several of them. `mute` contains the testers that reached none of several targets."""
     return all(testers.values()) and (not mute.issuperset(testers) or len(testers) > 1)
 
 
@@ -102,7 +103,8 @@ def _mute_row(by_rank: Mapping[int, CheckedNode], tester: int, targets: Sequence
 
 
 def _words(target: CheckedNode, failed: Sequence[LinkResult]) -> str:
-    """Return the error and its place: `refused (10.0.0.3:24011)`."""
+    """Return the error of the failed connections to the node `target`, with their places: `refused
+    (10.0.0.3:24011)`."""
     places = " and ".join(f"{target.address}:{link.port}" for link in failed[:2])
     return f"{failed[0].error} ({places})"
 

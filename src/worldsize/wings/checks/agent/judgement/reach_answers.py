@@ -68,7 +68,8 @@ class ReachAnswer(NamedTuple):
 
 
 def reach_answer_of(value: Any) -> ReachAnswer | None:
-    """Return the node's answer; None if it has none, or if it failed."""
+    """Return a node's answer in the stage `reach` of the node check, parsed from its JSON value; None if the node has
+    not answered, or if its part failed."""
     said = mapping_of(value)
     if not said or "error" in said:
         return None

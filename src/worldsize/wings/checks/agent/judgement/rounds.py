@@ -47,24 +47,28 @@ class Compute:
 
 
 def answer_of(node: CheckedNode, name: str) -> Mapping[str, Any]:
-    """Return the node's answer in this round; empty if it failed or did not answer."""
+    """Return the node's answer in the round `name` of the speed measurements ("pairs" or "second_pairs"); empty if it
+    failed or did not answer."""
     answer = node.answers.get(name)
     return answer if isinstance(answer, Mapping) and "error" not in answer else {}
 
 
 def network_rate(node: CheckedNode, name: str, direction: str) -> float | None:
-    """Return the bytes per second `received` or `sent` in this round; None if they were not measured."""
+    """Return the bytes per second that the node `received` or `sent` by TCP in the round `name`; None if they were not
+    measured."""
     return number_in(answer_of(node, name).get("network"), direction)
 
 
 def network_ratios(nodes: Sequence[CheckedNode], name: str, direction: str) -> dict[int, float]:
-    """Return each node's rate in this round divided by the median of the others'."""
+    """Return each node's TCP rate in the given direction in the round `name`, divided by the median of the other
+    nodes', by the node's rank. Nodes without a rate are left out."""
     rates = {node.node_rank: network_rate(node, name, direction) for node in nodes}
     return against_others({rank: rate for rank, rate in rates.items() if rate is not None})
 
 
 def compute_ratios(nodes: Sequence[CheckedNode], name: str) -> dict[int, float]:
-    """Return each node's rate in this round divided by the median of the others' that executed the same computation."""
+    """Return each node's computing rate in the round `name`, divided by the median of the other nodes that executed the
+    same computation, by the node's rank. Nodes without a rate are left out."""
     found = {node.node_rank: Compute(answer_of(node, name)) for node in nodes}
     ratios: dict[int, float] = {}
     for kernel in {each.kernel for each in found.values()}:
@@ -73,7 +77,8 @@ def compute_ratios(nodes: Sequence[CheckedNode], name: str) -> dict[int, float]:
 
 
 def gpu_reports(node: CheckedNode, name: str) -> list[Mapping[str, Any]]:
-    """Return the reports of the ranks of the node's GPUs, in the order of the GPUs."""
+    """Return the reports of the ranks of the node's GPUs in the round `name` of the speed measurements, in the order of
+    the GPUs."""
     found = answer_of(node, name).get("gpus")
     if not isinstance(found, Mapping):
         return []
@@ -82,22 +87,22 @@ def gpu_reports(node: CheckedNode, name: str) -> list[Mapping[str, Any]]:
 
 
 def gathering_rates(nodes: Sequence[CheckedNode], name: str) -> dict[int, float]:
-    """Return the bytes per second that the slowest rank of each node received in the all-gather. Nodes without a rate
-    for every rank are left out."""
+    """Return the bytes per second that the slowest rank of each node received in NCCL's all-gather in the round `name`,
+    by the node's rank. Nodes without a rate for every rank are left out."""
     found = {node.node_rank: [number_in(each, "gathering") for each in gpu_reports(node, name)] for node in nodes}
     return {rank: min(rate or 0.0 for rate in rates) for rank, rates in found.items() if rates and all(rates)}
 
 
 def groups_of(cluster: Cluster) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """Return the groups of the first round, and those of the second, which contain the nodes that have answered in the
-    first."""
+    """Return the groups of nodes that measure together in the first round, and those of the second round, which contain
+    the nodes that have answered in the first."""
     first = first_groups([node.node_rank for node in cluster.nodes])
     return first, second_groups(_scores(cluster), first)
 
 
 def _scores(cluster: Cluster) -> dict[int, float]:
-    """Return the speed of each node in the first round, compared with the others, in the measurement in which it was
-    slowest."""
+    """Return the speed of each node in the first round by its rank, compared with the other nodes, in the measurement
+    (TCP, computing, all-gather) in which it was slowest."""
     ways = [network_ratios(cluster.nodes, FIRST, direction) for direction in ("received", "sent")]
     ways += [compute_ratios(cluster.nodes, FIRST), against_others(gathering_rates(cluster.nodes, FIRST))]
     answered = [node.node_rank for node in cluster.nodes if answer_of(node, FIRST)]

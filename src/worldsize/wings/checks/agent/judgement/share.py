@@ -38,8 +38,9 @@ _SLOW_HINT = "checkpoints and logs will take long: ask for a faster file system,
 
 
 def share_rows(cluster: Cluster, read: Mapping[int, Sequence[int]]) -> list[CheckRow]:
-    """Return a row for each node on which something is wrong or unknown; one for all if there is none. `read` contains,
-    for each node that had an order, the ranks whose files it was ordered to read."""
+    """Return the rows files.share of the node check, on the run's directory: one for each node on which something is
+    wrong or unknown; one for all if there is none. `read` contains, for each node that had an order, the ranks whose
+    files it was ordered to read."""
     nodes = [node for node in cluster.nodes if node.node_rank in read]
     if not nodes:
         return []
@@ -53,7 +54,8 @@ def _answer(node: CheckedNode) -> Mapping[str, Any]:
 
 
 def _seen_by(node: CheckedNode) -> Mapping[str, Any] | None:
-    """Return the files that the node saw; None if it could not write, or did not answer."""
+    """Return what the node saw of the other nodes' files in the run's directory, by their ranks; None if it could not
+    write there itself, or did not answer."""
     answer = _answer(node)
     seen = answer.get("seen")
     return seen if isinstance(seen, Mapping) and "write_error" not in answer else None
@@ -72,8 +74,8 @@ def _silent_row(node: CheckedNode, answer: Mapping[str, Any]) -> CheckRow:
 
 
 def _seen_rows(nodes: Sequence[CheckedNode], read: Mapping[int, Sequence[int]]) -> list[CheckRow]:
-    """Return at most one row for each node: that it does not share the directory with most others, or else that a file
-    is late or its state is not known."""
+    """Return at most one row of the node check for each node: that it does not share the run's directory with most
+    others, or else that another node's file is late or its state is not known."""
     speaking = {node.node_rank: node for node in nodes if _seen_by(node) is not None}
     labels = {node.node_rank: node.label for node in nodes}
     looks = [
@@ -86,7 +88,8 @@ def _seen_rows(nodes: Sequence[CheckedNode], read: Mapping[int, Sequence[int]]) 
 
 
 def _apart(looks: Sequence[tuple[int, int, Any]], head: int) -> dict[int, tuple[int, str]]:
-    """Return the nodes that do not see what most others see, each with another node and the problem between them."""
+    """Return the nodes that do not see what most others see in the run's directory, each with another node and the
+    problem between them ("missing" or "different"). `looks` are triples of reader, writer and the result."""
     islands = _islands(looks)
     largest = max(islands.values(), key=lambda island: (len(island), head in island), default=frozenset())
     found: dict[int, tuple[int, str]] = {}
@@ -99,7 +102,8 @@ def _apart(looks: Sequence[tuple[int, int, Any]], head: int) -> dict[int, tuple[
 
 
 def _islands(looks: Sequence[tuple[int, int, Any]]) -> dict[int, frozenset[int]]:
-    """Return, for each node, the set of nodes that see each other's files, directly or through others."""
+    """Return, for each node, the set of nodes that see each other's files in the run's directory, directly or through
+    others. `looks` are triples of reader, writer and the result."""
     islands = {rank: frozenset((rank,)) for look in looks for rank in look[:2]}
     for reader, writer, seen in looks:
         if number_in(seen, "delay") is not None and islands[reader] is not islands[writer]:
@@ -134,7 +138,8 @@ def _rates(nodes: Sequence[CheckedNode]) -> dict[int, float]:
 
 
 def _slow_rows(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
-    """Return one row if all writers together are slow; otherwise one for each that is slow compared with the others."""
+    """Return one row of the node check if all nodes together write slowly to the run's directory; otherwise one for
+    each node that is slow compared with the others."""
     rates = _rates(nodes)
     ratios = against_others(rates)
     if rates and sum(rates.values()) < SLOW:

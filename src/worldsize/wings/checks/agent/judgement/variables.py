@@ -60,8 +60,9 @@ _HINT = "give it one value in the job's environment variables, or remove it from
 
 
 def variable_rows(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[CheckRow]:
-    """Return a row for each node that differs from most, or whose variables are not known while others' are; otherwise
-    one for all. Empty for a single node, and if no variables are known."""
+    """Return the rows same.variables of the node check: one for each node whose NCCL and similar variables differ from
+    most, or are not known while others' are; otherwise one for all. Empty for a single node, and if no variables are
+    known."""
     known = {node.node_rank: _variables(node) for node in nodes if "nccl_variables" in node.facts}
     if len(nodes) < 2 or not known:
         return []
@@ -71,7 +72,8 @@ def variable_rows(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> lis
 
 
 def _variables(node: CheckedNode) -> dict[str, str]:
-    """Return the node's variables of NCCL and other libraries, by name, without those that belong to one node."""
+    """Return the node's variables of NCCL and other communication libraries, by name, without those that belong to one
+    node."""
     said = {**mapping_of(node.facts.get("variables")), **mapping_of(node.facts.get("nccl_variables"))}
     return {name: str(value) for name, value in said.items() if name not in OF_ONE_NODE}
 
@@ -101,8 +103,8 @@ def _different(
 
 
 def _comparable_text(name: str, variables: Mapping[str, str]) -> str:
-    """Return the value as NCCL interprets it: upper and lower case are equal in some variables, and 0 is the default of
-    NCCL_IB_DISABLE."""
+    """Return the value of the variable `name` of a node as NCCL interprets it: upper and lower case are equal in some
+    variables, and 0 is the default of NCCL_IB_DISABLE. "" if it is not set."""
     value = variables.get(name, NOT_SET)
     if name == _IB_DISABLE and value == "0":
         return NOT_SET

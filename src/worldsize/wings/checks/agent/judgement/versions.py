@@ -68,8 +68,8 @@ class _Subject(NamedTuple):
 
 
 def version_rows(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[CheckRow]:
-    """Return a row for each node that differs from most, or does not know a version that others know; otherwise one for
-    all. Empty for a single node, and if nothing is known."""
+    """Return the rows same.versions of the node check: one for each node whose versions differ from most, or that does
+    not know a version that others know; otherwise one for all. Empty for a single node, and if nothing is known."""
     subjects = [subject for subject in _subjects(nodes, asked) if subject.values]
     if len(nodes) < 2 or not subjects:
         return []
@@ -100,8 +100,8 @@ def _difference_text(name: str, value: str, difference: Difference, by_rank: Map
 
 
 def _unknown(nodes: Sequence[CheckedNode], subjects: Sequence[_Subject]) -> list[CheckRow]:
-    """Return a row for each node that does not know versions that others know. Drivers and imported packages have rows
-    of their own for that."""
+    """Return a row of the node check for each node that does not know versions that others know. Drivers and imported
+    packages have rows of their own for that."""
     rows = []
     for node in nodes:
         lacks = {subject.group for subject in subjects if subject.group and node.node_rank not in subject.values}
@@ -127,7 +127,8 @@ def _subjects(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[_S
 
 
 def _pythons(nodes: Sequence[CheckedNode]) -> dict[int, str]:
-    """Return Python's version on each node; only the first two numbers of all if a node does not know the third."""
+    """Return Python's version on each node, by the node's rank; only the first two numbers of all if a node does not
+    know the third."""
     full, minor = _facts(nodes, "python"), _facts(nodes, "python_minor")
     return full if full.keys() >= minor.keys() else {**{rank: _minor(text) for rank, text in full.items()}, **minor}
 
@@ -149,13 +150,13 @@ def _as_bad(value: str, usual: str) -> str:
 
 
 def _facts(nodes: Sequence[CheckedNode], name: str) -> dict[int, str]:
-    """Return the fact of each node that has it."""
+    """Return the fact `name` of each node that has reported it, as text by the node's rank."""
     return {node.node_rank: value_text(node.facts[name]) for node in nodes if node.facts.get(name) not in (None, "")}
 
 
 def _package_subjects(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[_Subject]:
-    """Return a subject for each package that any node has. A node whose packages are known and that lacks the package
-    differs from the others."""
+    """Return, for the comparison of versions, a subject for each Python package that any node has. A node whose
+    packages are known and that lacks the package differs from the others."""
     known = {node.node_rank: mapping_of(node.facts["packages"]) for node in nodes if "packages" in node.facts}
     names = sorted({name for packages in known.values() for name in packages})
     return [
@@ -174,8 +175,8 @@ def _is_bad(name: str, asked: Mapping[str, Any]) -> bool:
 
 
 def _is_guessed(asked: Mapping[str, Any]) -> bool:
-    """Return whether ranks may execute another Python than the one that was inspected. A difference is then a
-    warning."""
+    """Return whether ranks may execute another Python than the one that the check inspected. A difference of versions
+    is then a warning."""
     return asked.get("python_guessed") is True
 
 
@@ -187,8 +188,8 @@ def _bad_packages(asked: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _torch_subjects(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[_Subject]:
-    """Return the versions that torch reports it was built with, on nodes that imported it. Its own version is included
-    if no node's packages contain it."""
+    """Return, for the comparison of versions, the subjects CUDA and NCCL that torch reports it was built with, on nodes
+    that imported it. Its own version is included if no node's packages contain it."""
     said = {node.node_rank: mapping_of(node.facts["torch"]) for node in nodes if "torch" in node.facts}
     verdict = _as_bad if "torch" in _bad_packages(asked) else _as_warning
     listed = any("torch" in mapping_of(node.facts.get("packages")) for node in nodes)

@@ -17,8 +17,8 @@ from worldsize.wings.checks.agent.programs.nccl_run import measure_nccl
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
-    """Run NCCL and Open MPI as ordered, and return what they reported and their speed. Raise OSError if there is no
-    space for their logs."""
+    """Execute this node's part of the check's stage `bandwidth`: run NCCL's and Open MPI's tests as the head's `order`
+    requests, and return what they reported and their speed. Raise OSError if there is no space for their logs."""
     wanted = context.environ.get("TMPDIR", "")
     folder = tempfile.mkdtemp(prefix="worldsize-check-", dir=wanted if os.path.isdir(wanted) else None)
     try:

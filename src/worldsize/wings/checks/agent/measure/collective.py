@@ -15,5 +15,6 @@ from worldsize.wings.checks.agent.programs.torch_programs import COLLECTIVE
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
-    """Run this node's ranks and return their reports, as `ranks`. Raise OSError if Python cannot be started."""
+    """Execute this node's part of the check's stage `collective`: run its ranks as the head's `order` requests and
+    return their reports, as `ranks`. Raise OSError if Python cannot be started."""
     return {"ranks": reports_of_ranks(context, order, COLLECTIVE, "collective")}

@@ -40,7 +40,7 @@ class Work(NamedTuple):
 
 
 def compute_speed(seconds: float = SECONDS, root: str = "/") -> dict[str, Any]:
-    """Measure the computing speed for `seconds` seconds. Return the values of `figures`, and the name of the
+    """Measure this node's computing speed for `seconds` seconds. Return the values of `figures`, and the name of the
     computation as `kernel`."""
     name, digest = _kernel()
     files = statistics_files(root)
@@ -50,8 +50,9 @@ def compute_speed(seconds: float = SECONDS, root: str = "/") -> dict[str, Any]:
 
 
 def figures(work: Sequence[Work], throttled: float) -> dict[str, Any]:
-    """Return the figures that the head judges. `throttled` is the number of seconds, added over the cores, in which the
-    control group was kept from running; kernels count them as waiting or as sleeping.
+    """Return the figures of computing speed that the head judges, from the `work` of each thread. `throttled` is the
+    number of seconds, added over the cores, in which the control group was kept from running; kernels count them as
+    waiting or as sleeping.
 
     rate       bytes per second of the time that was not given to other processes
     running    bytes per second of CPU time
@@ -75,8 +76,8 @@ def figures(work: Sequence[Work], throttled: float) -> dict[str, Any]:
 
 
 def _kernel() -> tuple[str, Callable[[bytes], Any]]:
-    """Return the name and the function of the computation: MD5, or SHA-512 if a machine in FIPS mode does not have
-    MD5."""
+    """Return the name and the function of the computation whose speed is measured: MD5, or SHA-512 if a machine in FIPS
+    mode does not have MD5."""
     try:
         hashlib.md5()
     except ValueError:

@@ -16,9 +16,10 @@ from worldsize.wings.checks.agent.node_context import NodeContext
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
-    """Open the listener and return its `port` (one of those that ranks use), `second_port` (chosen by the kernel) and
-    `token`. From now on, connections of this node are also authenticated with the run's own token, which the nodes have
-    from the run's directory, because the listeners' tokens are sent over the network. Raise OSError, DamagedRun."""
+    """Open this node's listener for the connections of the check, and return its `port` (one of those that ranks use),
+    `second_port` (chosen by the kernel) and `token`. From now on, connections of this node are also authenticated with
+    the run's own token, which the nodes have from the run's directory, because the listeners' tokens are sent over the
+    network. Raise OSError, DamagedRun."""
     found = read_rendezvous(RunPaths(context.run_dir, context.attempt))
     if found is None:
         raise FileNotFoundError("the run's token is missing")

@@ -57,12 +57,12 @@ class Listener:
             threading.Thread(target=self._accept, args=(each,), daemon=True).start()
 
     def answer(self) -> dict[str, object]:
-        """Return the answer for the head: the ports and the token."""
+        """Return the node's answer for the head in the stage `listen`: the listener's two ports and its token."""
         return {"port": self.port, "second_port": self.second_port, "token": self.token}
 
     def take(self, kind: str, timeout: float) -> socket.socket:
-        """Return the next connection of this kind. Raise TimeoutError if there is none within `timeout` seconds, or
-        after `close`."""
+        """Return the next connection of the given `kind` that another node has opened to this listener. Raise
+        TimeoutError if there is none within `timeout` seconds, or after `close`."""
         with self._ready:
             self._ready.wait_for(lambda: self._closed or bool(self._waiting.get(kind)), timeout)
             if not self._waiting.get(kind):
@@ -72,7 +72,7 @@ class Listener:
         return taken
 
     def close(self) -> None:
-        """Close the ports, and each connection that was not taken."""
+        """Close the listener's ports, and each connection that was not taken."""
         with self._ready:
             self._closed = True
             left = [each for waiting in self._waiting.values() for each in waiting]
@@ -99,8 +99,8 @@ class Listener:
                 self._slots.release()
 
     def _has_slot(self) -> bool:
-        """Acquire a slot for one more connection, and return whether there was one. If none is free, close the oldest
-        connection that has not proved itself, and wait for its slot."""
+        """Acquire a slot for one more connection to the listener, and return whether there was one. If none is free,
+        close the oldest connection that has not proved itself, and wait for its slot."""
         if self._slots.acquire(blocking=False):
             return True
         with self._ready:
@@ -116,7 +116,7 @@ class Listener:
         threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _forget(self, connection: socket.socket) -> None:
-        """Remove the connection from the unproved ones, because it has proved itself or has ended."""
+        """Remove a connection to the listener from the unproved ones, because it has proved itself or has ended."""
         with self._ready:
             self._unproved.pop(connection, None)
 
@@ -169,7 +169,8 @@ class Listener:
 
 
 def _open_sockets(backlog: int, loopback: bool) -> list[socket.socket]:
-    """Return the two listening sockets. Raise OSError."""
+    """Return the two listening sockets of a node's listener, one at a port of the ranks' range, one at a port that the
+    kernel chooses. `loopback` is whether they listen on the loopback only. Raise OSError."""
     opened: list[socket.socket] = []
     try:
         for port in (_port_as_of_ranks(), 0):
@@ -182,7 +183,7 @@ def _open_sockets(backlog: int, loopback: bool) -> list[socket.socket]:
 
 
 def _port_as_of_ranks() -> int:
-    """Return a free port of the range from which ranks get theirs; 0, which means any port, if there is none."""
+    """Return a free port of the range from which ranks get their ports; 0, which means any port, if there is none."""
     try:
         return PortReservation().port
     except (WorldsizeError, OSError, ValueError):
@@ -216,7 +217,8 @@ _own: Listener | None = None
 
 
 def start(order: Mapping[str, object]) -> Listener:
-    """Open this process's listener, or return the one that is open already. Raise OSError."""
+    """Open this process's listener for the nodes of the check, or return the one that is open already. `order` contains
+    the number of `nodes`, and `loopback`. Raise OSError."""
     global _own
     if _own is None:
         nodes = order.get("nodes")
@@ -225,9 +227,9 @@ def start(order: Mapping[str, object]) -> Listener:
 
 
 def take(kind: str, timeout: float) -> socket.socket:
-    """Return the next connection of this kind to this process's listener. Raise TimeoutError if there is none within
-    `timeout` seconds, or if no listener is open. The caller sets the connection's timeout, which is 10 s, and closes
-    it."""
+    """Return the next connection of the given `kind` that another node opens to this process's listener. Raise
+    TimeoutError if there is none within `timeout` seconds, or if no listener is open. The caller sets the connection's
+    timeout, which is 10 s, and closes it."""
     if _own is None:
         raise TimeoutError("this node has no listener")
     return _own.take(kind, timeout)

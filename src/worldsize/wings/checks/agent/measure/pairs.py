@@ -16,13 +16,14 @@ from worldsize.wings.checks.agent.programs.torch_programs import PAIR
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `network` rates with the neighbours in the ring, if the order names the `next` node; `compute`; and
-    the reports of a rank for each GPU, as `gpus`, if the order contains them."""
+    """Measure this node in the first round of pairs. Return the `network` rates with the neighbours in the ring, if the
+    head's `order` names the `next` node; the computing speed, as `compute`; and the reports of a rank for each GPU, as
+    `gpus`, if the order contains `gpus`."""
     return measure(context, order, "pairs")
 
 
 def measure(context: NodeContext, order: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Return the measurements of `run` over connections of this kind."""
+    """Return the measurements of this node in a round of pairs, as `run` does, over connections of the given `kind`."""
     answer: dict[str, Any] = {"network": ring_speed(order, kind)} if order.get("next") else {}
     answer["compute"] = compute_speed(root=context.root)
     if order.get("gpus"):

@@ -27,7 +27,8 @@ Peer: TypeAlias = "Mapping[str, Any]"
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
-    """Measure what the order requests, and return it in the form that `judgement/reach_answers.py` reads."""
+    """Measure how this node reaches other nodes: connections, names, latency, clock and interfaces, as the head's
+    `order` requests. Return the results as JSON values in the form that `judgement/reach_answers.py` reads."""
     peers: Sequence[Peer] = order["peers"]
     links = [peer for peer in peers if peer["link"]]
     names = [peer for peer in peers if peer["name"]]
@@ -45,7 +46,8 @@ def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _late(links: Sequence[Peer], names: Sequence[Peer]) -> dict[tuple[str, int], Any]:
-    """Return the results of connections and names that have no answer in time."""
+    """Return the results, by kind and the peer's rank, that count for the connections to `links` and the lookups of
+    `names` that have no answer in time."""
     late = f"no answer within {SECONDS:g} s"
     found: dict[tuple[str, int], Any] = {
         (port, peer["rank"]): {"rank": peer["rank"], "port": peer[port], "error": late, "certain": False}
@@ -77,8 +79,8 @@ def _own_name(host: str) -> dict[str, Any]:
 def _timings(
     order: Mapping[str, Any], links: Mapping[int, Peer], found: Mapping[tuple[str, int], Any]
 ) -> dict[str, Any]:
-    """Return the `latency` to the peer that the order names for it, in seconds, and the `clock` offset to the one that
-    it names for that. A peer that was not reached has neither."""
+    """Return the `latency` to the peer that the head's `order` names for it, in seconds, and the `clock` offset to the
+    peer that it names for that. A peer that was not reached has neither."""
     timings: dict[str, Any] = {}
     reached = {rank: peer for rank, peer in links.items() if not found["port", rank]["error"]}
     latency, clock = order.get("latency"), order.get("clock")

@@ -22,8 +22,9 @@ TIMEOUT = 6.0
 
 
 def ring_speed(order: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Send to `order["next"]` (`address`, `port`, `token`) while the previous node sends to this one. Return the bytes
-    per second `received` and `sent`, or the reason why there are none as `network_error`."""
+    """Measure the TCP rates of this node in a ring of nodes: send to `order["next"]` (`address`, `port`, `token`) while
+    the previous node sends to this one. Return the bytes per second `received` and `sent`, or the reason why there are
+    none as `network_error`."""
     following = order["next"]
     try:
         address, port, token = following["address"], following["port"], following["token"]
@@ -36,8 +37,9 @@ def ring_speed(order: Mapping[str, Any], kind: str) -> dict[str, Any]:
 def exchange(
     out: socket.socket, into: socket.socket, most: int = MAX_BYTES, seconds: float = SECONDS
 ) -> dict[str, Any]:
-    """Send at most `most` bytes for at most `seconds` seconds, and receive until the end of the other stream. Return
-    the rates `received` and `sent`. Raise OSError; raise EOFError if almost nothing was received."""
+    """Send at most `most` bytes through the connection `out` for at most `seconds` seconds, and receive from the
+    connection `into` until its end. Return the rates `received` and `sent`, in bytes per second. Raise OSError; raise
+    EOFError if almost nothing was received."""
     out.settimeout(TIMEOUT)
     into.settimeout(TIMEOUT)
     sent: list[float | OSError] = []
@@ -51,8 +53,9 @@ def exchange(
 
 
 def _send(out: socket.socket, most: int, seconds: float) -> float | OSError:
-    """Send data and return the rate until the other side has received all of it. The other side closes its own
-    direction last, so the end of that shows that it is complete. Return the error if sending fails."""
+    """Send data through `out` and return the rate, in bytes per second, until the other side has received all of it.
+    The other side closes its own direction last, so the end of that shows that it is complete. Return the error if
+    sending fails."""
     data, done, began = memoryview(bytes(CHUNK)), 0, time.monotonic()
     try:
         while done < most and time.monotonic() - began < seconds:
@@ -65,8 +68,8 @@ def _send(out: socket.socket, most: int, seconds: float) -> float | OSError:
 
 
 def _receive(into: socket.socket) -> float:
-    """Receive data and return the rate from the first byte to the end of the stream. Close `into`, which shows the
-    sender that all data has arrived. Raise EOFError if almost nothing was received."""
+    """Receive data from `into` and return the rate, in bytes per second, from the first byte to the end of the stream.
+    Close `into`, which shows the sender that all data has arrived. Raise EOFError if almost nothing was received."""
     buffer = bytearray(CHUNK)
     first = into.recv_into(buffer)
     began, done = time.monotonic(), 0

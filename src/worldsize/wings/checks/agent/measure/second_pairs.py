@@ -13,5 +13,6 @@ from worldsize.wings.checks.agent.node_context import NodeContext
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the same measurements as in the first round, over connections of their own kind."""
+    """Measure this node in the second round of pairs. Return the same measurements as in the first round
+    (`measure/pairs.py`), over connections of their own kind."""
     return measure(context, order, "second_pairs")

@@ -33,7 +33,8 @@ _PAUSE = 0.02
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the node's own file, read those of the nodes in `order["read"]`, and remove the own file.
+    """Test the run's directory from this node: write the node's own file there, read those of the nodes in
+    `order["read"]`, and remove the own file.
 
     The order contains `nonce`, which is part of the names of this check's files; `bytes`, the length of the node's own
     file; `readers`, the number of nodes that read it; and `read`, for each node whose file is read: `rank`, `bytes`,
@@ -60,7 +61,8 @@ def _path(directory: str, nonce: str, rank: int) -> str:
 
 
 def content(nonce: str, rank: int, length: int) -> bytes:
-    """Return the bytes of a node's file. The files of all nodes differ, and no file system can compress them."""
+    """Return the `length` bytes that the node with the given `rank` writes into its file. The files of all nodes
+    differ, and no file system can compress them."""
     return hashlib.shake_256(f"{nonce}-{rank}".encode()).digest(length)
 
 
@@ -86,7 +88,8 @@ def _connection(peer: Mapping[str, Any]) -> socket.socket | None:
 
 
 def _tell(readers: int, written: bool) -> list[socket.socket]:
-    """Report to each reader whether the file has been written. Return the connections."""
+    """Report to each of the `readers` other nodes that read this node's file whether it has been written. Return the
+    connections to them."""
     deadline = time.monotonic() + WRITTEN_WITHIN
     told = []
     for _ in range(readers):
@@ -100,7 +103,8 @@ def _tell(readers: int, written: bool) -> list[socket.socket]:
 
 
 def _wait_for_ends(told: Sequence[socket.socket]) -> None:
-    """Wait until the readers have read the file, or until the time in which they could have seen it has passed."""
+    """Wait until the nodes at the connections `told` have read this node's file, or until the time in which they could
+    have seen it has passed. Close the connections."""
     deadline = time.monotonic() + VISIBLE_WITHIN + 2.0
     for reader in told:
         try:
@@ -135,8 +139,9 @@ def look(
     now: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
-    """Look for the file until it exists with the right content. Return the `delay` until the successful look began, or
-    the `problem`. A look that takes long on a busy machine does not count as a delay."""
+    """Look for another node's file at `path` until it exists with the `expected` content, at most VISIBLE_WITHIN
+    seconds. Return the `delay` until the successful look began, or the `problem`. A look that takes long on a busy
+    machine does not count as a delay."""
     began = looked = now()
     while True:
         problem = _problem(path, expected)

@@ -17,13 +17,14 @@ _UNITS = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
 
 
 def throttled_seconds(files: list[str]) -> float:
-    """Return the longest time for which one of these groups was throttled since it was created, added over its CPUs;
-    0.0 if none reports it."""
+    """Return the longest time, in seconds, for which one of the control groups with the `cpu.stat` files `files` was
+    throttled since it was created, added over its CPUs; 0.0 if none reports it."""
     return max(map(_throttled_by, files), default=0.0)
 
 
 def statistics_files(root: str = "/") -> list[str]:
-    """Return the paths of `cpu.stat` of the groups that this process is in, and of all groups that contain them."""
+    """Return the paths of `cpu.stat` of the control groups that this process is in, and of all groups that contain
+    them."""
     groups = _groups(_text(root, f"{_PROC}/cgroup"))
     files = []
     for line in _text(root, f"{_PROC}/mountinfo").splitlines():
@@ -38,7 +39,8 @@ def _text(root: str, name: str) -> str:
 
 
 def _groups(text: str) -> dict[str, str]:
-    """Return the group that limits this process's CPU time, by the version of control groups, "cgroup2" or "cgroup"."""
+    """Return the control group that limits this process's CPU time, by the version of control groups, "cgroup2" or
+    "cgroup", from the `text` of /proc/self/cgroup."""
     found = {}
     for line in text.splitlines():
         number, _, rest = line.partition(":")
@@ -63,8 +65,9 @@ def _cpu_mount(line: str) -> tuple[str, str, str] | None:
 
 
 def _files_upwards(directory: str, mounted: str, group: str) -> list[str]:
-    """Return the paths of `cpu.stat` of `group` and of the groups that contain it, up to `mounted`, which is mounted at
-    `directory`. For a group outside of `mounted`, as in some containers, return only that of `mounted`."""
+    """Return the paths of `cpu.stat` of the control group `group` and of the groups that contain it, up to `mounted`,
+    which is mounted at `directory`. For a group outside of `mounted`, as in some containers, return only that of
+    `mounted`."""
     below = os.path.relpath(group, mounted) if group.startswith("/") and mounted.startswith("/") else ".."
     names = [] if below == "." or below.startswith("..") else below.split("/")
     return [os.path.join(directory, *names[:count], "cpu.stat") for count in range(len(names), -1, -1)]

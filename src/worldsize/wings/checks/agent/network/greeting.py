@@ -40,7 +40,8 @@ _token_of_run = b""
 
 
 def use_token_of_run(token: str) -> None:
-    """Set the run's token, of 32 characters. From now on, both sides must also prove that they know it."""
+    """Set the run's token, of 32 characters, for the connections between nodes of a check. From now on, both sides must
+    also prove that they know it."""
     global _token_of_run
     _token_of_run = token.encode()
 
@@ -55,9 +56,9 @@ class NoProof(ConnectionError):
 
 
 def connect(address: str, port: int, token: str, kind: str, timeout: float) -> socket.socket:
-    """Return a connection of this kind to the node with this token, which has proved that it is that node. The
-    connection's timeout is `timeout`. Raise WrongPeer or NoProof, or another OSError if nothing listens, after at most
-    `timeout` seconds."""
+    """Open a connection of the given `kind` to the listener of the node with the given `token`, which has proved that
+    it is that node, and return it. The connection's timeout is `timeout`. Raise WrongPeer or NoProof, or another
+    OSError if nothing listens, after at most `timeout` seconds."""
     deadline = time.monotonic() + timeout
     connection = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -94,8 +95,9 @@ def _peer(connection: socket.socket) -> str:
 
 
 def accepted_kind(connection: socket.socket, token: str, is_new: Callable[[bytes], bool], timeout: float) -> str | None:
-    """Read the first line, answer it and return the kind that it names. Return None, without an answer, unless the line
-    is that of a node that has the token and uses this nonce for the first time. Raise OSError."""
+    """Read the first line of a connection that a listener has accepted, answer it and return the kind of connection
+    that it names. Return None, without an answer, unless the line is that of a node that has the token and uses this
+    nonce for the first time. Raise OSError."""
     line = _first_line(connection, time.monotonic() + timeout)
     words = line.split(b" ")
     if len(words) != 3 or not _is_nonce(words[1]) or not words[2] or not _KIND_BYTES.issuperset(words[2]):
@@ -113,7 +115,8 @@ def _is_nonce(word: bytes) -> bool:
 
 
 def _first_line(connection: socket.socket, deadline: float) -> bytes:
-    """Return the first line, without its end; b"" if it is too long, has no end, or is followed by more data."""
+    """Return the first line that the other side of a connection sends, without its end; b"" if it is too long, has no
+    end, or is followed by more data."""
     line = b""
     while len(line) <= _LONGEST:
         part = _receive(connection, _LONGEST + 1 - len(line), deadline)
@@ -124,7 +127,7 @@ def _first_line(connection: socket.socket, deadline: float) -> bytes:
 
 
 def read_exactly(connection: socket.socket, count: int, deadline: float | None = None) -> bytes:
-    """Read exactly `count` bytes; return b"" if the other side closes the connection before. Raise OSError, and
+    """Read exactly `count` bytes from the connection; return b"" if the other side closes it before. Raise OSError, and
     TimeoutError after `deadline`."""
     read = b""
     while len(read) < count:

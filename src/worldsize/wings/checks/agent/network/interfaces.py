@@ -22,7 +22,8 @@ _KINDS = {1: "Ethernet", 32: "InfiniBand", 772: "loopback"}
 
 
 def route_address(address: str, port: int) -> str:
-    """Return this node's own address on the route to another address; "" if there is no route. Nothing is sent."""
+    """Return this node's own IP address on the route to another node's `address` and `port`; "" if there is no route.
+    Nothing is sent."""
     try:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -33,14 +34,14 @@ def route_address(address: str, port: int) -> str:
 
 
 def interface_addresses(context: NodeContext) -> list[tuple[str, str]]:
-    """Return each interface that is up and has an address, with the address. An interface with several addresses is
-    listed several times."""
+    """Return the pairs of a network interface of this node that is up and an IP address of it. An interface with
+    several addresses is listed several times."""
     return list(dict.fromkeys(_ipv4_addresses() + _ipv6_addresses(context)))
 
 
 def _ipv4_addresses() -> list[tuple[str, str]]:
-    """Return interfaces with their IPv4 addresses, by SIOCGIFCONF of netdevice(7): a structure of 16 bytes of name, 2
-    of family, 2 of port, and the address. Empty on another system than Linux."""
+    """Return the pairs of a network interface of this node and its IPv4 address, by SIOCGIFCONF of netdevice(7): a
+    structure of 16 bytes of name, 2 of family, 2 of port, and the address. Empty on another system than Linux."""
     size = 40 if struct.calcsize("P") == 8 else 32
     buffer = array.array("B", bytes(size * _MOST))
     request = struct.pack("iP", len(buffer), buffer.buffer_info()[0])
@@ -70,8 +71,8 @@ def _ipv6_addresses(context: NodeContext) -> list[tuple[str, str]]:
 
 
 def interface_facts(context: NodeContext, name: str) -> dict[str, Any]:
-    """Return the interface's `name`, `kind`, `mbps` (Mb/s; None if the driver does not know it, as for virtual
-    interfaces) and `mtu` (bytes)."""
+    """Return the facts of the network interface `name` of this node: its `name`, `kind`, `mbps` (Mb/s; None if the
+    driver does not know it, as for virtual interfaces) and `mtu` (bytes)."""
     folder = context.path("sys", "class", "net", name)
     kind = parse_digits(text_of(f"{folder}/type"))
     speed, mtu = parse_digits(text_of(f"{folder}/speed")), parse_digits(text_of(f"{folder}/mtu"))
@@ -80,8 +81,9 @@ def interface_facts(context: NodeContext, name: str) -> dict[str, Any]:
 
 
 def route_facts(context: NodeContext, address: str, port: int) -> dict[str, Any]:
-    """Return the facts of the interface by which the node reaches this address, and `faster`: the names of those that
-    are up, have an address and a higher speed. Empty if the interface is not known."""
+    """Return the facts of the network interface by which this node reaches `address`, with the node's own `address`
+    there, and `faster`: the names of the interfaces that are up, have an address and a higher speed. Empty if the
+    interface is not known."""
     own = route_address(address, port)
     addressed = interface_addresses(context)
     name = next((name for name, held in addressed if held == own), "")

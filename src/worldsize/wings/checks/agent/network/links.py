@@ -42,8 +42,9 @@ _WORDS = {
 
 
 def link_result(peer: Mapping[str, Any], port: str, timeout: float = CONNECT_TIMEOUT) -> dict[str, Any]:
-    """Return whether the peer is reached at its `port` ("port" or "second_port"): `error`, which is "" if it is
-    reached, and `certain`, whether an error is the network's, not that of a node that is too busy."""
+    """Connect to the listener of another node, `peer`, at its `port` ("port" or "second_port"). Return the result:
+    `rank`, `port`, `error`, which is "" if the node is reached, and `certain`, whether an error is the network's, not
+    that of a node that is too busy."""
     try:
         connect(peer["address"], peer[port], peer["token"], ECHO, timeout).close()
         error, certain = "", True
@@ -53,7 +54,7 @@ def link_result(peer: Mapping[str, Any], port: str, timeout: float = CONNECT_TIM
 
 
 def error_words(error: OSError, timeout: float) -> str:
-    """Return the reason why a connection failed, in a few words."""
+    """Return the reason why a connection to another node failed with `error`, in a few words."""
     if isinstance(error, (WrongPeer, NoProof)):
         return str(error)
     if error.errno is None:
@@ -62,8 +63,8 @@ def error_words(error: OSError, timeout: float) -> str:
 
 
 def echo_seconds(peer: Mapping[str, Any]) -> float | None:
-    """Return the time of an answer to 64 bytes over an open connection: the lower quartile of 20, because a busy
-    processor delays some of them. None if not all answers arrive."""
+    """Return the time in seconds that another node, `peer`, takes to answer 64 bytes over an open connection: the lower
+    quartile of 20 answers, because a busy processor delays some of them. None if not all answers arrive."""
     try:
         with connect(peer["address"], peer["port"], peer["token"], ECHO, _TIMEOUT) as connection:
             taken = []
@@ -79,7 +80,8 @@ def echo_seconds(peer: Mapping[str, Any]) -> float | None:
 
 
 def time_exchanges(peer: Mapping[str, Any]) -> list[tuple[int, int, int]]:
-    """Return up to 5 exchanges of this node's time before, the peer's, and this node's after, in ns."""
+    """Query the clock of another node, `peer`, up to 5 times. Return for each query this node's time before, the peer's
+    time, and this node's time after, in ns."""
     found: list[tuple[int, int, int]] = []
     try:
         with connect(peer["address"], peer["port"], peer["token"], TIME, _TIMEOUT) as connection:

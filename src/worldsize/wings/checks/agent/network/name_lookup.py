@@ -20,7 +20,8 @@ TEMPORARY = "no answer from the name server"
 
 
 def addresses_of(host: str) -> tuple[list[str], str]:
-    """Return the addresses that this node's resolver returns, in its order, and the error, "" without one."""
+    """Look up the name `host` on this node. Return the IP addresses that the resolver returns, in its order, and the
+    error, "" without one."""
     try:
         found = socket.getaddrinfo(os.fsencode(host), None, 0, socket.SOCK_STREAM)
     except socket.gaierror as error:
@@ -31,14 +32,16 @@ def addresses_of(host: str) -> tuple[list[str], str]:
 
 
 def _address_text(address: object, port: object, flow: object = 0, scope: object = 0) -> str:
-    """Return the address as text, with the number of its interface for a link-local one: `fe80::1%2`."""
+    """Return an IP address as text, with the number of its interface for a link-local one: `fe80::1%2`. The parameters
+    are those of a socket address."""
     return f"{address}%{scope}" if scope else str(address)
 
 
 def name_result(peer: Mapping[str, Any], timeout: float = CONNECT_TIMEOUT) -> dict[str, Any]:
-    """Look up the peer's name. Return its `addresses`, the `error`, and `reached`: True if the address that the head
-    knows is among them, or the node answers at one of them; False if it answers only at the head's address; None if it
-    does not answer there either, or is too busy, so that this cannot be determined."""
+    """Look up the name of another node, `peer`, on this node. Return its `rank`, the `addresses`, the `error`, and
+    `reached`: True if the address that the head knows is among them, or the node answers at one of them; False if it
+    answers only at the head's address; None if it does not answer there either, or is too busy, so that this cannot be
+    determined."""
     addresses, error = addresses_of(peer["host"])
     reached: bool | None = None
     if peer["address"] in [address.partition("%")[0] for address in addresses]:
@@ -56,7 +59,8 @@ def _is_there(peer: Mapping[str, Any], addresses: list[str], timeout: float) -> 
 
 
 def _answers(peer: Mapping[str, Any], address: str, timeout: float) -> bool | None:
-    """Return whether the peer is at this address; None if the program there does not identify itself."""
+    """Return whether the listener of the node `peer` answers at `address`; None if the program there does not identify
+    itself."""
     try:
         connect(address, peer["port"], peer["token"], ECHO, timeout).close()
     except NoProof:

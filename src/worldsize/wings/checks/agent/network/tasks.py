@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def results_of(tasks: Mapping[Key, Callable[[], Result]], seconds: float) -> dict[Key, Result]:
-    """Run the tasks at the same time, and return the result of each that ended within `seconds` seconds. A task that is
-    late continues in a daemon thread, and its result is dropped."""
+    """Call the functions in `tasks` at the same time, each in a thread, and return, by their keys, the results of those
+    that ended within `seconds` seconds. A task that is late continues in a daemon thread, and its result is dropped."""
     results: dict[Key, Result] = {}
     changed = threading.Condition()
     threads = [threading.Thread(target=_do, args=(key, tasks[key], results, changed), daemon=True) for key in tasks]

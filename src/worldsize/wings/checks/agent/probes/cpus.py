@@ -18,15 +18,16 @@ _NEARLY = 0.9
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Return the rows cpu.count and cpu.binding, and the fact usable_cores, which is the number of cores that the
-    affinity allows. Virtual nodes give no rows, because they share one machine's cores."""
+    """Return the node check's rows cpu.count and cpu.binding, and the fact usable_cores, which is the number of cores
+    that the affinity allows. Virtual nodes give no rows, because they share one machine's cores."""
     cores = read_cores(context.root)
     rows = () if context.asked.get("virtual") else judge_cores(context, cores)
     return ProbeResult(rows, {"usable_cores": cores.allowed})
 
 
 def judge_cores(context: NodeContext, cores: Cores) -> tuple[CheckRow, ...]:
-    """Return the rows for these cores. If all ranks are bound to one core, return only the row about that."""
+    """Return the node check's rows cpu.count and cpu.binding for the node's `cores`. If all ranks are bound to one
+    core, return only a warning in the row cpu.binding."""
     bound = _binding_row(context, cores)
     if bound is not None:
         return (bound,)
@@ -34,8 +35,9 @@ def judge_cores(context: NodeContext, cores: Cores) -> tuple[CheckRow, ...]:
 
 
 def _binding_row(context: NodeContext, cores: Cores) -> CheckRow | None:
-    """Return a warning row if all ranks and loader workers share one core of several; None otherwise. Slurm gives a
-    task one core unless --cpus-per-task is set, and all ranks are children of one task."""
+    """Return a warning row cpu.binding if all ranks and loader workers of the node share one core although the node has
+    several; None otherwise. Slurm gives a task one core unless --cpus-per-task is set, and all ranks are children of
+    one task."""
     ranks, workers = _ranks(context), asked_number(context.asked, "workers") or 0
     if cores.allowed != 1 or cores.online < 2 or ranks + workers < 2:
         return None
@@ -53,8 +55,8 @@ def _count_row(context: NodeContext, cores: Cores) -> CheckRow:
 
 
 def _complaint(context: NodeContext, cores: Cores) -> tuple[str, str]:
-    """Return the problem with the number of cores, and a hint how to fix it. Both texts are empty if there is no
-    problem."""
+    """Return a pair of texts: the problem with the node's number of cores for its ranks and loader workers, and a hint
+    how to fix it. Both are empty if there is no problem."""
     ranks, workers = _ranks(context), asked_number(context.asked, "workers") or 0
     asked = asked_number(context.asked, "cores") or 0
     usable = _number(cores.usable)

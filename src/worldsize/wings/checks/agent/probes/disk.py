@@ -39,7 +39,7 @@ _MENDS = {
 
 
 class Finding(NamedTuple):
-    """The result for one directory: a row's value, verdict and hint."""
+    """The judgement on one directory or its file system: the value, verdict and hint of a row of the node check."""
 
     value: str
     verdict: str = OK
@@ -47,14 +47,15 @@ class Finding(NamedTuple):
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Return the rows files.space and files.inodes of the run's directory, and files.node_disk of the node's own
-    directories."""
+    """Return the node check's rows files.space and files.inodes, about the run's directory, and files.node_disk, about
+    the node's directories for temporary files and local copies."""
     return ProbeResult((*_run_rows(context), _node_row(context)))
 
 
 def _run_rows(context: NodeContext) -> Sequence[CheckRow]:
-    """Return the rows of the run's directory. The system reports the same error for a disk without space and for one
-    without inodes, so the two cases are distinguished by the free counts."""
+    """Try to write a small file in the run's directory, and return the rows files.space and files.inodes about it, or
+    only a bad row files.inodes if no inode is free. The system reports the same error for a disk without space and for
+    one without inodes, so the free counts distinguish the two cases."""
     failed, space = write_trial(context.run_dir), space_of(context.run_dir)
     has_no_inodes = space.inodes and not space.free_inodes and space.free > _ROOM_FOR_TRIAL
     if failed is not None and failed.errno == errno.ENOSPC and has_no_inodes:
@@ -68,7 +69,8 @@ def _run_rows(context: NodeContext) -> Sequence[CheckRow]:
 
 
 def judge_space(space: Space) -> Finding:
-    """Judge the free space of a file system on which a small file could be written."""
+    """Return a Finding on the free space of a file system on which a small file could be written: a warning if it is
+    nearly full, OK otherwise."""
     if not space.total:
         return Finding("it can be written; the file system does not report its size")
     value = f"{size_text(space.free)} free of {size_text(space.total)}"
@@ -79,7 +81,8 @@ def judge_space(space: Space) -> Finding:
 
 
 def judge_inodes(space: Space) -> Finding:
-    """Judge the free inodes of a file system that counts them. Few inodes can be left although there is space."""
+    """Return a Finding on the free inodes of a file system that counts them: a warning if few are left, OK otherwise.
+    Few inodes can be left although there is space."""
     value = f"{space.free_inodes:,} free of {space.inodes:,}"
     if space.free_inodes < _FEW_INODES and space.free_inodes <= space.inodes * (1 - _FULL_SHARE):
         return Finding(value, WARNING, "remove files that are not needed: each new file takes an inode")
@@ -87,7 +90,8 @@ def judge_inodes(space: Space) -> Finding:
 
 
 def _node_row(context: NodeContext) -> CheckRow:
-    """Return the row with the worse finding of two directories: that for temporary files and that for local copies."""
+    """Return the row files.node_disk. It contains the worse Finding of two directories: that for temporary files, and
+    that for local copies if the job names one."""
     found: list[tuple[str, Callable[[str, OSError], Finding]]] = [(_temporary_directory(context), judge_temporary)]
     local = asked_text(context.asked, "node_disk")
     if local and os.path.isabs(local):
@@ -106,9 +110,9 @@ def _judge_directory(directory: str, judge: Callable[[str, OSError], Finding]) -
 
 
 def judge_temporary(directory: str, failed: OSError) -> Finding:
-    """Judge an error of the directory for temporary files. A full or failing disk is bad. Other errors are warnings: a
-    directory that is missing or read-only may be intended, as in images, and Python then uses another one
-    (tempfile.gettempdir)."""
+    """Return a Finding on the error with which a small file could not be written in the directory for temporary files.
+    A full or failing disk is bad. Other errors are warnings: a directory that is missing or read-only may be intended,
+    as in images, and Python then uses another one (tempfile.gettempdir)."""
     found = _refusal(directory, failed)
     if failed.errno in _FULL | _FAILING:
         return found
@@ -116,15 +120,16 @@ def judge_temporary(directory: str, failed: OSError) -> Finding:
 
 
 def _refused_copies(wanted: str, directory: str, failed: OSError) -> Finding:
-    """Judge an error of `directory`, which is the directory for local copies (`wanted`) or the existing parent in which
-    it must be created."""
+    """Return a bad Finding on the error with which a small file could not be written in `directory`, which is the
+    directory for local copies (`wanted`) or the existing parent in which it must be created."""
     if directory == wanted or failed.errno in _FULL | _FAILING:
         return _refusal(directory, failed)
     return Finding(f"{wanted} is missing, and cannot be made in {directory}", BAD, _MENDS[errno.ENOENT])
 
 
 def _refusal(directory: str, failed: OSError) -> Finding:
-    """Judge an error of a directory that the run itself writes to. The verdict is always bad."""
+    """Return a bad Finding that names the directory and the error with which a small file could not be written there,
+    with a hint for this error."""
     mend = _MENDS.get(failed.errno or 0, "ask the site's administrators about this file system")
     return Finding(f"{directory}: {error_words(failed)}", BAD, mend)
 
@@ -135,7 +140,8 @@ def _temporary_directory(context: NodeContext) -> str:
 
 
 def _existing_parent(path: str) -> str:
-    """Return the directory itself, or its nearest parent that exists. The node creates the missing directories."""
+    """Return `path` itself if it is a directory, otherwise its nearest parent that exists. The node creates the missing
+    directories."""
     while not os.path.isdir(path) and os.path.dirname(path) != path:
         path = os.path.dirname(path)
     return path

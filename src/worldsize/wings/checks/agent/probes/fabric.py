@@ -34,16 +34,17 @@ _KERNEL_OF_DMABUF = (5, 12)
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Return those of the rows fabric.ports, fabric.gpudirect and fabric.azure_size that apply to the node, and the
-    fact `fabric`, the list of its ports."""
+    """Return those of the node check's rows fabric.ports, fabric.gpudirect and fabric.azure_size that apply to the
+    node, and the fact `fabric`, the list of its InfiniBand, RoCE and Omni-Path ports."""
     ports = read_ports(context.root)
     rows = (_ports_row(context, ports), _gpudirect_row(context, ports), _azure_row(context, ports))
     return ProbeResult(tuple(row for row in rows if row is not None), {"fabric": [port.fact() for port in ports]})
 
 
 def _ports_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | None:
-    """Return the row of the fabric's ports. It is a warning if ports with a cable are not active, or if programs cannot
-    open the active ones. None if no port is active and there is no warning."""
+    """Return the row fabric.ports about the node's InfiniBand, RoCE and Omni-Path ports. It is a warning if ports with
+    a cable are not active, or if programs cannot open the active ones. None if no port is active and there is no
+    warning."""
     what = "ports of the fabric"
     waiting = [port for port in ports if port.physical == LINK_UP and port.state in _WHY]
     if waiting and needs_fabric(context):
@@ -61,8 +62,9 @@ def _ports_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | 
 
 
 def _are_closed(context: NodeContext, active: Sequence[FabricPort]) -> bool:
-    """Return whether no program of this user can use the verbs of InfiniBand. Return False if no active port is
-    InfiniBand: Omni-Path has its own device files, and Ethernet ports may belong to an ordinary network."""
+    """Return whether this user can open none of the node's InfiniBand device files (/dev/infiniband/uverbs*). Return
+    False if none of the `active` ports is InfiniBand: Omni-Path has its own device files, and Ethernet ports may belong
+    to an ordinary network."""
     if all(port.layer != "InfiniBand" for port in active):
         return False
     at = context.path("dev", "infiniband")
@@ -77,9 +79,9 @@ def _ports_text(ports: Sequence[FabricPort]) -> str:
 
 
 def _gpudirect_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | None:
-    """Return the row that reports whether the NICs can read the GPUs' memory, through a kernel module or through
-    dma-buf of the open kernel modules. None if it does not matter, or if the GPUs do not support it, like consumer
-    GPUs."""
+    """Return the row fabric.gpudirect, which reports whether the NICs can read the GPUs' memory, through a kernel
+    module or through dma-buf of the open kernel modules. None if the job does not use fast ports and GPUs together, or
+    if the GPUs do not support it, like consumer GPUs."""
     models = driver_models(context)
     is_known = bool(models) and not any("GeForce" in model or "TITAN" in model or not model for model in models)
     if not needs_fabric(context) or not is_known or context.asked.get("gpus") == 0 or not any(map(_is_fast, ports)):
@@ -120,8 +122,8 @@ def _azure_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | 
 
 
 def _azure_problem(context: NodeContext, size: AzureSize, ports: Sequence[FabricPort]) -> tuple[str, str]:
-    """Return the difference between the node and its Azure size, and a hint how to fix it. Both texts are empty if
-    there is no difference."""
+    """Return a pair of texts: the difference between the node and what its Azure machine size provides (RDMA,
+    InfiniBand ports, GPUs), and a hint how to fix it. Both are empty if there is no difference."""
     seen = len(driver_models(context))  # in a container: only the GPUs that were passed to it
     if context.nodes > 1 and not size.ports:
         return "no RDMA", "its nodes exchange gradients by TCP: choose a size with an r after its cores (ND96isr…)"

@@ -29,7 +29,8 @@ Pairs: TypeAlias = "Mapping[tuple[int, int], str]"
 
 
 def probe(context: NodeContext, run: Run = run_program) -> ProbeResult:
-    """Return the row gpu.topology; no row on a node with fewer than two GPUs."""
+    """Return the node check's row gpu.topology, about the NVLink and PCIe connections between the node's GPUs. Return
+    no row on a node with fewer than two GPUs, without nvidia-smi, or if GPUs do not matter for the job."""
     program = find_nvidia_smi(context) if is_looked_at(context) else None
     report = GpuReport() if program is None else read_gpus(context, run)
     if program is None or len(report.gpus) < 2:
@@ -41,8 +42,9 @@ def probe(context: NodeContext, run: Run = run_program) -> ProbeResult:
 
 
 def topology_result(context: NodeContext, gpus: Sequence[Gpu], pairs: Pairs, links: Sequence[NvLinks]) -> ProbeResult:
-    """Judge the connections between the GPUs that the ranks see, and return the row. Return no row for divided GPUs
-    (MIG), which have no NVLink by design, or if nothing could be read."""
+    """Judge the connections between the GPUs that the ranks see (`pairs`: kind of connection by two GPU numbers;
+    `links`: each GPU's NVLinks), and return the row gpu.topology. Return no row for divided GPUs (MIG), which have no
+    NVLink by design, or if nothing could be read."""
     gpus = visible_gpus(gpus, context.environ.get("CUDA_VISIBLE_DEVICES"))
     numbers = {gpu.number for gpu in gpus}
     pairs = {pair: kind for pair, kind in pairs.items() if numbers.issuperset(pair)}
@@ -77,8 +79,8 @@ def _pairs_row(context: NodeContext, gpus: Sequence[Gpu], pairs: Pairs) -> Check
 
 
 def _width_row(context: NodeContext, gpus: Sequence[Gpu]) -> CheckRow | None:
-    """Return a warning row if a GPU has fewer PCIe lanes than most others of the same model; None otherwise. Models
-    with only two GPUs are skipped, because the second slot of a workstation often has fewer lanes."""
+    """Return a warning row gpu.topology if a GPU has fewer PCIe lanes than most others of the same model; None
+    otherwise. Models with only two GPUs are skipped, because the second slot of a workstation often has fewer lanes."""
     for model in sorted({gpu.model for gpu in gpus}):
         widths = [(gpu.number, gpu.width) for gpu in gpus if gpu.model == model and gpu.width]
         usual = sorted(width for _, width in widths if width)[len(widths) // 2 :][:1]

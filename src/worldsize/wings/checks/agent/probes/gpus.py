@@ -44,8 +44,8 @@ _PAUSE = 2.0
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Return the rows gpu.count and gpu.memory, and the rows of the GPUs' health; no rows if GPUs do not matter for the
-    job."""
+    """Return the node check's rows gpu.count and gpu.memory, and the rows about the GPUs' health (ECC, recovery, Xids,
+    throttling), with facts about the GPUs. Return no rows if GPUs do not matter for the job."""
     if not is_looked_at(context):
         return ProbeResult()
     report = read_settled(context, lambda: read_gpus(context))
@@ -55,9 +55,9 @@ def probe(context: NodeContext) -> ProbeResult:
 def read_settled(
     context: NodeContext, read: Callable[[], GpuReport], sleep: Callable[[float], None] = time.sleep
 ) -> GpuReport:
-    """Read the GPUs and return the report. If other processes use their memory, wait two seconds and read once more:
-    the programs of a finished job may take seconds to free their memory (Meta's gcm reads three times). A first read
-    that took more than two seconds is not repeated."""
+    """Return the GPU report of `read`. If other processes use the GPUs' memory, wait two seconds and call `read` once
+    more: the programs of a finished job may take seconds to free their memory (Meta's gcm reads three times). A first
+    read that took more than two seconds is not repeated."""
     begun = time.monotonic()
     report = read()
     row = memory_row(context, _seen(context, report))
@@ -69,7 +69,8 @@ def read_settled(
 
 
 def gpus_result(context: NodeContext, report: GpuReport, xids: Sequence[Xid] | None = None) -> ProbeResult:
-    """Return the rows and facts that follow from the report and the Xids for this node's ranks."""
+    """Return a ProbeResult with the rows and facts about the number, memory and health of the GPUs that this node's
+    ranks see. `xids` are the driver's errors in the kernel's log; None if not known."""
     seen = _seen(context, report)
     rows = (_count_row(context, report, seen), memory_row(context, seen), *health_rows(context, seen, xids))
     return ProbeResult(tuple(row for row in rows if row is not None), _facts(report, seen))
@@ -111,8 +112,9 @@ def _count_text(seen: Sequence[Gpu], units: int) -> str:
 
 
 def _rank_row(context: NodeContext, units: int) -> CheckRow | None:
-    """Return a bad row if NCCL would have two ranks on one GPU; None otherwise. NCCL refuses this ("Duplicate GPU
-    detected") unless a variable of its newest versions is set (NCCL_MULTI_RANK_GPU_ENABLE)."""
+    """Return a bad row gpu.count if the node has more ranks than usable GPUs (`units`) and the job uses NCCL; None
+    otherwise. NCCL refuses two ranks on one GPU ("Duplicate GPU detected") unless a variable of its newest versions is
+    set (NCCL_MULTI_RANK_GPU_ENABLE)."""
     ranks, backend = context.asked.get("ranks"), context.asked.get("backend")
     if backend != "nccl" or not isinstance(ranks, int) or ranks <= units:
         return None
@@ -123,14 +125,15 @@ def _rank_row(context: NodeContext, units: int) -> CheckRow | None:
 
 
 def _are_hidden(context: NodeContext, report: GpuReport, asked: int) -> bool:
-    """Return whether the node has the requested number of GPUs and CUDA_VISIBLE_DEVICES is set, so that fewer are
-    visible by choice."""
+    """Return whether the node has at least the number of GPUs that the job requests (`asked`) and CUDA_VISIBLE_DEVICES
+    is set, so that fewer are visible by choice."""
     there = sum(gpu.units for gpu in report.gpus if not gpu.fault)
     return context.environ.get("CUDA_VISIBLE_DEVICES") is not None and there >= asked
 
 
 def _why_fewer(context: NodeContext, report: GpuReport, silent: Sequence[str]) -> str:
-    """Return a hint with the reason why there are fewer GPUs than requested, and how to fix it."""
+    """Return the hint of a row gpu.count with fewer GPUs than requested: the reason, and how to fix it. `silent`
+    contains descriptions of GPUs that do not respond."""
     if silent:
         return f"{silent[0]}: have the node rebooted, and leave it out meanwhile"
     there, shown = len(driver_models(context)), sum(gpu.units for gpu in report.gpus)
@@ -140,8 +143,9 @@ def _why_fewer(context: NodeContext, report: GpuReport, silent: Sequence[str]) -
 
 
 def _unread_row(context: NodeContext, failure: str, asked: int | None) -> CheckRow:
-    """Return the row of a node on which no GPU could be read. It is bad if the job requests GPUs and it is certain that
-    programs see none either."""
+    """Return the row gpu.count of a node on which no GPU could be read, because of `failure`. It is bad if the job
+    requests GPUs (`asked`) and it is certain that programs see none either; otherwise unknown, or the row for other
+    makers' GPUs."""
     nvidia, other = has_nvidia(context), other_devices(context)
     hint = next((hint for words, hint in _SAYS_NONE.items() if words in failure), "")
     if asked and hint and (nvidia or not other):
@@ -155,8 +159,8 @@ def _unread_row(context: NodeContext, failure: str, asked: int | None) -> CheckR
 
 
 def _other_row(context: NodeContext, other: str, asked: int) -> CheckRow:
-    """Return the row of a node whose GPUs are not NVIDIA's. AMD GPUs are counted, but the variables that hide some of
-    them are not read."""
+    """Return the row gpu.count of a node whose GPUs are not NVIDIA's: OK if it has as many AMD GPUs as requested,
+    unknown otherwise. The variables that hide some AMD GPUs are not read."""
     amd = count_amd_gpus(context)
     if amd and amd >= asked:
         return context.row("gpu.count", _WHAT, f"{amd} × AMD", OK)

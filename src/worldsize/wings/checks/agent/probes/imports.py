@@ -30,8 +30,9 @@ _HINT = "install it in the environment that `environment:` names, or name anothe
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Return the row python.imports, the row python.mpi_backend if the job requests the MPI backend, and the facts
-    python and torch. Return nothing if it is not known which Python the ranks execute."""
+    """Start the job's Python and try the script's imports. Return the node check's row python.imports, the row
+    python.mpi_backend if the job requests the MPI backend, and the facts python and torch. Return an empty ProbeResult
+    if it is not known which Python the ranks execute."""
     program = asked_text(context.asked, "python")
     if program is None or context.asked.get("python_guessed") is True:
         return ProbeResult()
@@ -47,7 +48,8 @@ def probe(context: NodeContext) -> ProbeResult:
 
 
 def result_of(context: NodeContext, trial: ImportTrial) -> ProbeResult:
-    """Return the rows and facts that follow from the trial imports."""
+    """Return a ProbeResult for the finished `trial` of the script's imports: the row python.imports, for the MPI
+    backend also python.mpi_backend, and the facts python and torch (version and backends)."""
     rows = [_imports_row(context, trial)]
     if asked_text(context.asked, "backend") == "mpi" and isinstance(trial.torch.get("mpi"), bool):
         rows.append(_mpi_row(context, trial.torch["mpi"]))
@@ -73,16 +75,17 @@ def _imports_row(context: NodeContext, trial: ImportTrial) -> CheckRow:
 
 
 def _judge_import(failed: FailedImport) -> tuple[str, str, str]:
-    """Return the value, verdict and hint for an import that failed. An ImportError is bad. Another error is a warning,
-    because it may depend on the state of the machine at this moment."""
+    """Return the value, verdict and hint of the row python.imports for one import that failed. An ImportError is bad.
+    Another error is a warning, because it may depend on the state of the machine at this moment."""
     said = f"{failed.kind}: {failed.text}" if failed.text else failed.kind
     value = safe_text(f"import {failed.module}: {said}")
     return value, BAD if failed.is_import else WARNING, _HINT
 
 
 def _early_end(trial: ImportTrial) -> tuple[str, str, str] | None:
-    """Return the value, verdict and hint for a Python that ended before all imports were tried; None if all were tried.
-    SIGKILL is only a warning, because it comes from elsewhere, for example when memory is short."""
+    """Return the value, verdict and hint of the row python.imports for a Python that ended before all imports were
+    tried; None if all were tried. SIGKILL is only a warning, because it comes from elsewhere, for example when memory
+    is short."""
     if trial.is_over:
         return None
     if trial.code is None:
@@ -96,7 +99,8 @@ def _early_end(trial: ImportTrial) -> tuple[str, str, str] | None:
 
 
 def _build_complaint(context: NodeContext, torch: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """Return the value, verdict and hint for a torch that is built for CPUs in a job that has GPUs; None otherwise."""
+    """Return the value, verdict and hint of the row python.imports for a torch that is built for CPUs in a job that has
+    GPUs; None otherwise."""
     gpus = asked_number(context.asked, "gpus") or 0
     if not gpus or not torch.get("version") or torch.get("cuda") or torch.get("hip"):
         return None
@@ -123,7 +127,8 @@ def _summary(trial: ImportTrial, count: int) -> str:
 
 
 def _modules(context: NodeContext) -> Sequence[str]:
-    """Return the names of the script's modules that are valid module names, 200 at most."""
+    """Return the names of the modules that the job's script imports, as the client sent them: only valid module names,
+    200 at most."""
     names = asked_texts(context.asked, "modules")
     return tuple(name for name in names if re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name))[:_MOST_MODULES]
 

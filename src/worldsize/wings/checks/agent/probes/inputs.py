@@ -54,8 +54,8 @@ class PathState(NamedTuple):
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Return the row files.inputs and the fact paths {key: [kind, entries, source, file system]}. Return nothing if the
-    job has no paths."""
+    """Return the node check's row files.inputs, about the job's input and output paths, and the fact paths {key: [kind,
+    entries, source, file system]}. Return an empty ProbeResult if the job has no paths."""
     paths = asked_paths(context.asked)[:_MOST_PATHS]
     if not paths:
         return ProbeResult()
@@ -74,7 +74,8 @@ def _state(context: NodeContext, key: str, path: str, mounts: Sequence[Mount]) -
 
 
 def state_of(key: str, path: str, mounts: Sequence[Mount]) -> PathState:
-    """Return the state of an absolute path."""
+    """Return the PathState of an absolute path: its kind, entries, mount and error. A `key` that begins with "output"
+    marks a path that the job writes to. `mounts` are the node's mounts."""
     try:
         mode = os.stat(path).st_mode
         kind = "directory" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other"
@@ -111,7 +112,8 @@ def _open_and_measure(path: str) -> int:
 
 
 def judge_states(states: Sequence[tuple[str, str, PathState]]) -> tuple[str, str, str]:
-    """Return the row's value, verdict and hint for triples (key, path, state)."""
+    """Return the value, verdict and hint of the row files.inputs for triples (key, path, PathState): the problems of
+    all paths, the worst first, or the number of readable paths."""
     found = [_judgement(*each) for each in states]
     wrong = sorted((each for each in found if each[1] != OK), key=lambda each: -VERDICTS.index(each[1]))
     if not wrong:

@@ -52,12 +52,15 @@ class Target(NamedTuple):
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Return the row network.internet; no row if it is not known which hosts the script uses."""
+    """Connect to the internet hosts that the script uses, and return the node check's row network.internet. Return no
+    row if it is not known which hosts the script uses."""
     return judge_hosts(context, open_connection)
 
 
 def judge_hosts(context: NodeContext, connect: Connect, limit: float = LIMIT) -> ProbeResult:
-    """Connect to the hosts of the job by `connect` and return the row."""
+    """Connect to the job's internet hosts by `connect` and return the row network.internet: a warning if a host cannot
+    be reached within `limit` seconds. An offline job's row is OK without a test. Return no row if there are no hosts.
+    """
     hosts = asked_texts(context.asked, "hosts")[:_MOST_HOSTS]
     targets = {host: target_of(host, context.environ) for host in hosts}
     known = {host: target for host, target in targets.items() if target and not is_unused(host, context.environ)}
@@ -74,8 +77,8 @@ def judge_hosts(context: NodeContext, connect: Connect, limit: float = LIMIT) ->
 
 
 def target_of(host: str, environ: Mapping[str, str]) -> Target | None:
-    """Return the address to connect to for "host:port", which is a proxy if the environment names one. None if the text
-    has another form."""
+    """Return the address to connect to for the host text "host:port": the proxy if the variables in `environ` name one
+    for this host, otherwise the host itself. None if the text has another form."""
     name, port = _split(host, None)
     if not name or port is None:
         return None
@@ -96,23 +99,25 @@ def _split(text: str, port: int | None) -> tuple[str, int | None]:
 
 
 def _proxy(port: int, environ: Mapping[str, str]) -> str:
-    """Return the proxy that libraries use for this port, from the environment variables. The variable in lower case
-    comes before the same one in upper case. Return "" if there is none."""
+    """Return the address of the proxy that libraries use for connections to this port, from the variables http_proxy
+    (port 80), https_proxy and all_proxy in `environ`. A variable in lower case comes before the same one in upper case.
+    Return "" if none is set."""
     kind = "http" if port == 80 else "https"
     names = (f"{kind}_proxy", f"{kind}_proxy".upper(), "all_proxy", "ALL_PROXY")
     return next(filter(None, (environ.get(name, "").strip() for name in names)), "")
 
 
 def _is_excepted(host: str, environ: Mapping[str, str]) -> bool:
-    """Return whether no_proxy contains the host or a domain of the host."""
+    """Return whether the variable no_proxy in `environ` contains the host, a domain of the host, or "*"."""
     said = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     names = [name.strip().lstrip(".*").partition(":")[0].lower() for name in said.split(",")]
     return said.strip() == "*" or any(name and f".{host}".endswith(f".{name}") for name in names)
 
 
 def connect_all(targets: Sequence[Target], connect: Connect, limit: float) -> dict[Target, str]:
-    """Connect to all targets at the same time. Return the reason why each cannot be reached; "" for a target that can
-    be reached. A thread that is late is left running, because a name lookup cannot be interrupted."""
+    """Connect to all targets at the same time. Return a mapping of each target to the reason why it cannot be reached,
+    which is "" for a target that can be reached. A thread that is late is left running, because a name lookup cannot be
+    interrupted."""
     answers = dict.fromkeys(targets, f"no answer within {limit:g} s")
 
     def ask(target: Target) -> None:
@@ -140,7 +145,8 @@ def _answer(target: Target, connect: Connect, limit: float) -> str:
 
 
 def is_unused(host: str, environ: Mapping[str, str]) -> bool:
-    """Return whether a variable makes the libraries that use the host work offline."""
+    """Return whether a variable in `environ`, such as HF_HUB_OFFLINE, makes the libraries that use this host
+    ("host:port") work offline."""
     names = _OFFLINE.get(host.rpartition(":")[0], ())
     return any(environ.get(name, "").strip().lower() in _OFFLINE_VALUES for name in names)
 

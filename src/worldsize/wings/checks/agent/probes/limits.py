@@ -49,14 +49,16 @@ class Limits(NamedTuple):
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Return the rows limits.open_files, limits.memlock and limits.processes."""
+    """Return the node check's rows limits.open_files, limits.memlock and limits.processes, about the limits that ranks
+    inherit from the agent."""
     return ProbeResult(judge_limits(context, read_limits(context)))
 
 
 def judge_limits(context: NodeContext, limits: Limits) -> tuple[CheckRow, ...]:
-    """Return the rows for these limits. InfiniBand and Omni-Path lock the memory that they send from, and ibv_reg_mr(3)
-    fails at the limit. RoCE locks memory, too, but RoCE ports may also belong to the ordinary network of a cloud, where
-    no memory is locked, so they are not counted."""
+    """Return the rows limits.open_files, limits.memlock and limits.processes: a warning for each limit that is too low
+    for the node's ranks. InfiniBand and Omni-Path lock the memory that they send from, and ibv_reg_mr(3) fails at the
+    limit. RoCE locks memory, too, but RoCE ports may also belong to the ordinary network of a cloud, where no memory is
+    locked, so they are not counted."""
     files = max(_USUAL_FILES, (asked_number(context.asked, "ranks") or 1) * context.nodes + _OWN_FILES)
     port, threads = _locking_port(context), _threads_of_node(context)
     return (
@@ -79,8 +81,8 @@ def _row(context: NodeContext, name: str, what: str, has: int | None, need: int,
 
 
 def read_limits(context: NodeContext) -> Limits:
-    """Read the limits of this process. A process with the matching capability has no limit: capabilities(7),
-    getrlimit(2)."""
+    """Return the soft Limits of this process for open files, locked memory and processes. A process with the matching
+    capability has no limit: capabilities(7), getrlimit(2)."""
     capabilities = _capabilities(context)
     locked = None if capabilities & 1 << _CAP_IPC_LOCK else _soft(resource.RLIMIT_MEMLOCK)
     is_free = capabilities & (1 << _CAP_SYS_ADMIN | 1 << _CAP_SYS_RESOURCE) or os.geteuid() == 0
@@ -95,7 +97,8 @@ def _soft(kind: int) -> int | None:
 
 
 def _threads_of_node(context: NodeContext) -> int:
-    """Return the number of threads that the ranks and their loader workers have when all of them compute."""
+    """Return the number of threads that all ranks of the node and their loader workers have together when all of them
+    compute."""
     ranks = asked_number(context.asked, "ranks") or 1
     workers = asked_number(context.asked, "workers") or 0
     own = parse_digits(context.environ.get("OMP_NUM_THREADS")) or allowed_cores()

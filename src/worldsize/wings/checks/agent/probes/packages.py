@@ -15,8 +15,8 @@ from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Return the facts python (only with all three numbers), python_minor and packages. A fact that the files do not
-    contain is omitted."""
+    """Return the facts about the Python that ranks execute: python (only with all three numbers of the version),
+    python_minor, and packages (the versions of relevant packages). A fact that the files do not contain is omitted."""
     program = asked_text(context.asked, "python")
     try:
         path = find_python(program, context.environ, rank_directory(context)) if program else None

@@ -38,7 +38,8 @@ class Use(NamedTuple):
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Return the row memory.shm."""
+    """Test whether a file can be written in `/dev/shm`, and return the node check's row memory.shm about its free
+    space."""
     directory = context.path("dev", "shm")
     use = use_of(context)
     failed = write_trial(directory) if os.path.isdir(directory) else FileNotFoundError(2, "it is missing")
@@ -47,7 +48,8 @@ def probe(context: NodeContext) -> ProbeResult:
 
 
 def use_of(context: NodeContext) -> Use:
-    """Return how the job uses `/dev/shm` of this machine. All virtual nodes share one."""
+    """Return the job's Use of `/dev/shm` on this machine: its loader workers, and whether NCCL and torch use it. All
+    virtual nodes share one `/dev/shm`."""
     ranks = asked_number(context.asked, "ranks") or 1
     on_machine = ranks * (context.nodes if context.asked.get("virtual") else 1)
     workers = asked_number(context.asked, "workers")
@@ -60,15 +62,16 @@ def use_of(context: NodeContext) -> Use:
 
 
 def refused_row(context: NodeContext, failed: OSError, use: Use) -> CheckRow:
-    """Return the row for a `/dev/shm` in which no file can be created. It is bad if the job certainly needs one, else a
-    warning."""
+    """Return the row memory.shm for a `/dev/shm` in which no file can be created. It is bad if the job certainly uses
+    `/dev/shm` (loader workers or NCCL), otherwise a warning."""
     is_needed = bool(use.workers) or use.nccl
     hint = "mount a tmpfs there that this user can write to, and remove leftover files of other users"
     return context.row(_ID, _WHAT, error_words(failed), BAD if is_needed else WARNING, hint)
 
 
 def space_row(context: NodeContext, space: Space, use: Use) -> CheckRow:
-    """Return the row for a `/dev/shm` in which a file can be created."""
+    """Return the row memory.shm for a `/dev/shm` in which a file can be created: a warning if there is too little space
+    for the loader workers, or only as much as containers have by default; OK otherwise."""
     value = f"{size_text(space.free)} free of {size_text(space.total)}"
     if not space.total:
         return context.row(_ID, _WHAT, "it has no limit", OK)

@@ -32,8 +32,8 @@ _MOST_VARIABLES, _LONGEST = 200, 200
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Return the facts kernel, locale, nccl_variables, nccl_files, variables, cores, cpu_model, memory_mib and boot_id.
-    A fact that cannot be read is omitted."""
+    """Return the facts about the node that the head compares between the nodes: kernel, locale, nccl_variables,
+    nccl_files, variables, cores, cpu_model, memory_mib and boot_id. A fact that cannot be read is omitted."""
     in_files = _nccl_files(context)
     own = {name: value for name, value in context.environ.items() if name.startswith("NCCL_")}
     variables = {**{name: value for name, (value, _) in in_files.items()}, **own}
@@ -65,16 +65,16 @@ def _is_of_interest(name: str) -> bool:
 
 
 def _shown(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables without a secret in their name or value, in alphabetical order, with values cut to a maximum
-    length. At most 200 are returned."""
+    """Return those of the environment `variables` that have no secret in their name or value, in alphabetical order,
+    with values cut to 200 characters. At most 200 are returned."""
     shown = (name for name in sorted(variables) if not is_secret_name(name) and not is_secret(name, variables[name]))
     return {name: variables[name][:_LONGEST] for name, _ in zip(shown, range(_MOST_VARIABLES))}
 
 
 def _nccl_files(context: NodeContext) -> dict[str, tuple[str, str]]:
-    """Return the variables that NCCL reads from files: the value and the file, by the variable's name. They apply only
-    if the environment does not set them. The user's file comes before /etc/nccl.conf (NCCL's manual, "Environment
-    Variables": NCCL_CONF_FILE)."""
+    """Return the NCCL variables that NCCL reads from files: a mapping of the variable's name to its value and the path
+    of the file. NCCL ignores them if the environment sets the same variable. The user's file comes before
+    /etc/nccl.conf (NCCL's manual, "Environment Variables": NCCL_CONF_FILE)."""
     home, named = context.environ.get("HOME", ""), context.environ.get("NCCL_CONF_FILE", "")
     first = named or (os.path.join(home, ".nccl.conf") if home else "")
     found: dict[str, tuple[str, str]] = {}
@@ -87,8 +87,8 @@ def _nccl_files(context: NodeContext) -> dict[str, tuple[str, str]]:
 
 
 def _cpu_model(context: NodeContext) -> str | None:
-    """Return the model name of an x86 CPU; for other CPUs, the field of /proc/cpuinfo that distinguishes the models.
-    None if there is none."""
+    """Return the model name of the node's x86 CPU; for other CPUs, the field of /proc/cpuinfo that distinguishes the
+    models. None if the file has no such field."""
     text = text_of(context.path("proc", "cpuinfo"))
     for key in ("model name", "cpu", "CPU part"):
         found = re.search(rf"(?m)^{key}\s*:\s*(\S.*?)\s*$", text)

@@ -64,9 +64,9 @@ print({_DONE!r}, flush=True)
 
 
 def measure_mpi(context: NodeContext, folder: str) -> dict[str, Any]:
-    """Run two Open MPI processes. Return `mpi`, the result of `parse_mpi_log` together with the `settings` of the node
-    and their `origins`; or `mpi_failure`, the reason why there is no result. Never raise OSError, because this is a
-    small part of the answer."""
+    """Run two Open MPI processes on this node. Return `mpi`, the result of `parse_mpi_log` together with the `settings`
+    of the node's variables and their `origins`; or `mpi_failure`, the reason why there is no result. Never raise
+    OSError, because this is a small part of the node's answer in the stage `bandwidth`."""
     try:
         mpirun = find_program("mpirun", context.environ)
         output = _run(context, folder, mpirun, rank_python(context))
@@ -80,14 +80,16 @@ def measure_mpi(context: NodeContext, folder: str) -> dict[str, Any]:
 
 
 def _run(context: NodeContext, folder: str, mpirun: str, python: str) -> str:
-    """Run the two processes and return their output. They may share one core, because the job may have only one."""
+    """Run two processes of the MPI test program under `mpirun` in `folder`, and return their output with stderr. They
+    may share one core, because the job may have only one."""
     argv = [mpirun, "-np", "2", "--oversubscribe", "--bind-to", "none", python, "-c", PROGRAM, *_libraries(mpirun)]
     words = ["/bin/sh", "-c", _LIFELINE, "mpirun", *argv]
     return run_program(words, _environ(context.environ), folder, _LIMIT, lifeline=True).output
 
 
 def _last_words(text: str) -> str:
-    """Return the last line that names an exception, else the last line that is not empty."""
+    """Return the last line of a program's output that names an exception, otherwise its last line that is not empty:
+    without secrets, at most 300 characters. Return "" for empty output."""
     lines = [line.strip() for line in text.splitlines() if line.strip(" -=*\t")]
     errors = [line for line in lines if "Error" in line.split(":")[0] and not line.startswith("[")]
     return mask_text(printable_text((errors or lines or [""])[-1]))[:300]

@@ -31,8 +31,9 @@ _COUNTER_END = (1 << 32) * 4 - 4
 
 
 def measure_nccl(context: NodeContext, order: Mapping[str, Any], folder: str) -> dict[str, Any]:
-    """Run the ranks of this node in an all-reduce, and return the fields that `node_answer.NodeAnswer` reads about
-    NCCL. Raise OSError if Python cannot be started."""
+    """Run this node's ranks in the all-reduce over all GPUs that `order` describes, with NCCL's log in `folder`. Return
+    the fields of `node_answer.NodeAnswer` about NCCL, such as the time and the log's summary. Raise OSError if Python
+    cannot be started."""
     debug = {**_DEBUG, "NCCL_DEBUG_FILE": os.path.join(folder, f"{_LOG}%p")}
     telling = context._replace(environ={**context.environ, **debug})
     before = read_sent_bytes(context.root)
@@ -44,8 +45,9 @@ def measure_nccl(context: NodeContext, order: Mapping[str, Any], folder: str) ->
 
 
 def sent_between(before: Mapping[str, int], after: Mapping[str, int]) -> int | None:
-    """Compute the number of bytes that all ports together sent between two readings. None if no port is in both
-    readings, or if a counter went back or has reached its maximum."""
+    """Compute the number of bytes that all ports of the fabric sent together between two readings of their counters,
+    each a mapping of port to bytes. None if no port is in both readings, or if a counter went back or has reached its
+    maximum."""
     common = [port for port in after if port in before]
     if not common or any(after[port] < before[port] or after[port] == _COUNTER_END for port in common):
         return None
@@ -57,8 +59,9 @@ def _log_lines(path: str) -> Iterator[str]:
 
 
 def _result(reports: Mapping[str, Mapping[str, Any]], order: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the time of the slowest rank, and whether all ranks had the right result. If a rank did not finish, return
-    only the `failure`."""
+    """Return the all-reduce's `size`, `times`, `seconds` (of the slowest rank) and whether it was `correct` on all
+    ranks, from the ranks' reports. If a rank did not finish, return only `failure`, a text that names the rank and its
+    error."""
     failed = [(number, report) for number, report in reports.items() if report.get("stage") != "done"]
     for number, report in sorted(failed, key=lambda each: "error" not in each[1]):
         words = report.get("error") or f"did not finish in time (it was {report.get('stage') or 'starting'})"
@@ -69,8 +72,9 @@ def _result(reports: Mapping[str, Mapping[str, Any]], order: Mapping[str, Any]) 
 
 
 def _surroundings(context: NodeContext, summary: NcclSummary) -> dict[str, Any]:
-    """Return NCCL's summary, the origins of its variables, and the speeds and masters of its interfaces. The variables
-    include those of the ranks' environment, because NCCL follows NCCL_NET without logging it."""
+    """Return the fields `nccl` (NCCL's summary, None without information), `origins` of NCCL's variables, and `speeds`
+    and `masters` of the network interfaces. The summary's variables include those of the ranks' environment, because
+    NCCL follows NCCL_NET without logging it."""
     own = {name: context.environ[name][:200] for name in EXPLAINING if name in context.environ}
     if summary != NcclSummary():
         summary = summary._replace(variables={**own, **summary.variables})
@@ -84,15 +88,15 @@ def _surroundings(context: NodeContext, summary: NcclSummary) -> dict[str, Any]:
 
 
 def _speed(context: NodeContext, interface: str) -> float:
-    """Return the speed of an interface in Gb/s; 0 if the kernel does not know it, which is the case for most virtual
-    interfaces."""
+    """Return the speed of a network interface in Gb/s, read from /sys/class/net; 0 if the kernel does not know it,
+    which is the case for most virtual interfaces."""
     text = read_if_possible(context.path("sys", "class", "net", interface, "speed"), 16).strip()
     return int(text) / 1000 if text.isdigit() else 0.0
 
 
 def _masters(context: NodeContext) -> dict[str, str]:
-    """Return the master of each interface that has one: the bond that it belongs to, or the interface of a virtual
-    machine whose fast path it is."""
+    """Return a mapping of network interface to its master, for the interfaces that have one: the bond that the
+    interface belongs to, or the interface of a virtual machine whose fast path it is."""
     folder = context.path("sys", "class", "net")
     links = {name: os.path.join(folder, name, "master") for name in names_in(folder)[:256]}
     return {name: os.path.basename(os.path.realpath(link)) for name, link in links.items() if os.path.islink(link)}

@@ -48,11 +48,13 @@ def run_program(
     clock: Callable[[], float] = time.monotonic,
     lifeline: bool = False,
 ) -> ProgramEnd:
-    """Start a program by its path in its own process group, and wait for its end, at most `limit` seconds. No process
-    of the group is left, except those that hang in the kernel. Raise OSError if the program cannot be started.
+    """Start a program by its path in its own process group, and wait at most `limit` seconds for its end. Return a
+    ProgramEnd with its exit code and the last `most` bytes of its output. No process of the group is left, except those
+    that hang in the kernel. Raise OSError if the program cannot be started.
 
     Without `lifeline`, the program's standard input is empty, and the program is killed when the calling thread ends.
-    With `lifeline`, its standard input stays open until the program is late; the program then has two seconds to end.
+    With `lifeline`, its standard input stays open until the program ends or is late; the program then has two seconds
+    to end.
 
     A child that the program leaves behind may keep its output open. For this reason, the end of the program counts, not
     the end of its output.
@@ -81,8 +83,8 @@ def run_program(
 
 
 def killed_code(process: subprocess.Popen[bytes]) -> int | None:
-    """Return the exit code of a process that was sent SIGKILL. None if the process hangs in the kernel, where a file
-    server or a driver blocks it. It ends when they release it."""
+    """Reap a process that was sent SIGKILL, and return its exit code. None if it has not ended after two seconds
+    because it hangs in the kernel, where a file server or a driver blocks it. It ends when they release it."""
     try:
         return process.wait(_GRACE)
     except subprocess.TimeoutExpired:
@@ -97,8 +99,8 @@ def _wait_for_end(pid: int, deadline: float, clock: Callable[[], float]) -> None
 def _read_until_end(
     pid: int, output: int, deadline: float, most: int, clock: Callable[[], float]
 ) -> tuple[bool, bytes]:
-    """Read the output until the program ends or the deadline passes. Return whether the program has ended, and the last
-    `most` bytes of its output."""
+    """Read the program's output from the descriptor `output` until the process `pid` ends or the deadline passes.
+    Return whether the program has ended, and the last `most` bytes of its output."""
     kept, is_over, is_open = b"", False, True
     while not is_over and clock() < deadline:
         is_over = _has_ended(pid)  # before reading, so that all of its output is then in the pipe
@@ -114,8 +116,8 @@ def _has_ended(pid: int) -> bool:
 
 
 def _read_available(output: int, kept: bytes, most: int, milliseconds: int) -> tuple[bytes, bool]:
-    """Read the output that arrives within this time. Return `kept` with the new bytes appended, cut to the last `most`
-    bytes, and whether more may come."""
+    """Read the output that arrives on the descriptor `output` within `milliseconds`. Return two values: `kept` with the
+    new bytes appended, cut to the last `most` bytes, and whether more output may come."""
     waiting = select.poll()
     waiting.register(output, select.POLLIN)
     for _ in range(_MOST_CHUNKS):

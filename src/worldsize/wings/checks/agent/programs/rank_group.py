@@ -23,12 +23,14 @@ from worldsize.wings.checks.agent.readers.rank_directory import rank_python
 def reports_of_ranks(
     context: NodeContext, order: Mapping[str, Any], program: str, kind: str
 ) -> dict[str, dict[str, Any]]:
-    """Run this node's ranks and return their reports by rank. Raise OSError if Python cannot be started.
+    """Run this node's ranks of a torch program together with the ranks of the other nodes. Return a mapping of each
+    rank's number, as text, to its report. Raise OSError if Python cannot be started.
 
     The order contains: `backend` and `size`, the arguments of the program; `world`, the world size; `first` and
     `count`, the first rank and the number of ranks of this node; `address`, that of the node of rank 0; `seconds`, the
     time limit of everything; `together`, the time limit once all ranks have arrived; `store`, the listener of the node
-    of rank 0, or None on that node, which sends the port to `readers` other nodes over connections of this kind.
+    of rank 0, or None on that node, which sends the store's port to `readers` other nodes over the listener's
+    connections of this `kind`.
     """
     deadline = time.monotonic() + order["seconds"]
     ranks = _start_ranks(context, order, program)
@@ -44,8 +46,9 @@ def reports_of_ranks(
 
 
 def _start_ranks(context: NodeContext, order: Mapping[str, Any], program: str) -> list[RankProgram]:
-    """Start the ranks and return them. Raise OSError if one cannot be started; none of them is left then. GPUs have the
-    numbers of nvidia-smi unless the job sets CUDA_DEVICE_ORDER."""
+    """Start this node's ranks, as `order` describes them, and return a RankProgram for each. If one cannot be started,
+    stop those already started and raise OSError. GPUs have the numbers of nvidia-smi unless the job sets
+    CUDA_DEVICE_ORDER."""
     python = rank_python(context)
     environ = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **context.environ, "OMP_NUM_THREADS": "1"}
     started: list[RankProgram] = []
@@ -62,8 +65,8 @@ def _start_ranks(context: NodeContext, order: Mapping[str, Any], program: str) -
 
 
 def _own_port(order: Mapping[str, Any], first: RankProgram, kind: str, deadline: float) -> int:
-    """Wait until rank 0 has opened the store, return its port, and start to send it to the other nodes. Return 0 if
-    rank 0 gets no port."""
+    """Wait until rank 0, which runs on this node, has opened the store, and return the store's port. Start threads that
+    send the port to the other nodes. Return 0 if rank 0 reports no port before the deadline."""
     port = first.wait_for("port", deadline)
     port = port if isinstance(port, int) else 0
     for _ in range(order["readers"]):
@@ -80,7 +83,8 @@ def _tell(port: int, kind: str, deadline: float) -> None:
 
 
 def _port_of_other(order: Mapping[str, Any], kind: str, deadline: float) -> int:
-    """Return the port that the node of rank 0 sends; 0 if it sends none."""
+    """Return the port of rank 0's store, which the node of rank 0 sends through its listener; 0 if no port arrives
+    before the deadline."""
     other = order["store"]
     try:
         with listener.connect(other["address"], other["port"], other["token"], kind, 5.0) as connection:

@@ -32,12 +32,12 @@ _MOMENT = 1.0
 
 
 class RankProgram:
-    """A process that measures something. `report` contains everything that it has reported so far: later lines add to
-    earlier ones."""
+    """A process of the job's Python that runs a measuring program of the node check. `report` contains everything that
+    the program has reported so far: later lines add to earlier ones."""
 
     def __init__(self, python: str, program: str, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-        """Start the Python at this path with the program. The working directory is `/`, so that no module in a user's
-        directory replaces one of a library. Raise OSError."""
+        """Start the Python at the path `python` with the source text `program` and its arguments. The working directory
+        is `/`, so that no module in a user's directory replaces one of a library. Raise OSError."""
         self.report: dict[str, Any] = {}
         self._changed = threading.Condition()
         self._ended = False
@@ -57,14 +57,14 @@ class RankProgram:
             reader.start()
 
     def wait_for(self, key: str, deadline: float) -> Any:
-        """Wait until the program reports this key, and return its value. None if the program ends or the deadline
-        passes first."""
+        """Wait until the measuring program reports this key, and return the key's value. None if the program ends or
+        the deadline passes first."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or key in self.report, max(0.0, deadline - time.monotonic()))
             return self.report.get(key)
 
     def tell(self, line: str) -> None:
-        """Write a line to the program's standard input."""
+        """Write a line to the measuring program's standard input. Do nothing if the program has ended."""
         try:
             assert self._process.stdin is not None
             self._process.stdin.write(line.encode() + b"\n")
@@ -73,14 +73,15 @@ class RankProgram:
             pass  # it has ended: its report shows how far it came
 
     def wait(self, deadline: float) -> bool:
-        """Wait for the end of the program, and return whether it has ended before the deadline."""
+        """Wait for the end of the measuring program, and return whether it has ended before the deadline (a monotonic
+        time)."""
         with self._changed:
             return self._changed.wait_for(lambda: self._ended, max(0.0, deadline - time.monotonic()))
 
     def stop(self) -> dict[str, Any]:
-        """Kill the program and every process that it has started, and return its report. If it failed by itself,
-        `error` is its error or the last line of its standard error. If it had to be killed, `silent` is the number of
-        seconds since its last report. An error is one line without secrets."""
+        """Kill the measuring program and every process that it has started, and return its report. If the program
+        failed by itself, `error` is its error or the last line of its standard error. If it had to be killed, `silent`
+        is the number of seconds since its last report. An error is one line without secrets."""
         silent = time.monotonic() - self._heard
         status = self._status()
         signal_group(self._process.pid, signal.SIGKILL)
@@ -102,8 +103,8 @@ class RankProgram:
         return report
 
     def _status(self) -> int | None:
-        """Return the exit code of the program; None while it is running. A program that has closed its output gets a
-        moment to end."""
+        """Return the exit code of the measuring program; None while it is running. If the program has closed its
+        output, wait up to one second for its end."""
         try:
             return self._process.wait(_MOMENT if self._ended else 0.0)
         except subprocess.TimeoutExpired:
@@ -124,8 +125,8 @@ class RankProgram:
             self._changed.notify_all()
 
     def _read_errors(self) -> None:
-        """Read the program's standard error and keep its end in memory. It is not written to a disk, which may be
-        full."""
+        """Read the measuring program's standard error and keep the last 4096 bytes in memory. They are not written to a
+        disk, which may be full."""
         assert self._process.stderr is not None
         try:
             while part := os.read(self._process.stderr.fileno(), _LAST_WORDS):
@@ -145,7 +146,7 @@ class RankProgram:
                 self._changed.notify_all()
 
     def _last_words(self) -> str:
-        """Return the last line that the program wrote to its standard error; "" if there is none."""
+        """Return the last line that the measuring program wrote to its standard error; "" if there is none."""
         lines = self._errors.decode("utf-8", "replace").strip().splitlines()
         return lines[-1].strip() if lines else ""
 

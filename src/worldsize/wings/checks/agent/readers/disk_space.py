@@ -34,7 +34,8 @@ class Space(NamedTuple):
 
 
 def space_of(directory: str) -> Space:
-    """Return the space of the file system that the directory is on; zeros if it cannot be read."""
+    """Return the Space (total and free bytes and inodes) of the file system that the directory is on; zeros if it
+    cannot be read."""
     try:
         found = os.statvfs(directory)
     except OSError:  # the size is unknown: writing shows whether it can be written
@@ -76,6 +77,6 @@ def _write_and_close(file: int) -> OSError | None:
 
 
 def _counts(total: int, free: int) -> tuple[int, int]:
-    """Return both numbers, or two zeros if one of them is not a valid count. CephFS, for example, reports a total of
-    inodes, and -1 for the free ones."""
+    """Return `total` and `free` of a file system's bytes or inodes, or two zeros if one of them is not a valid count.
+    CephFS, for example, reports a total of inodes, and -1 for the free ones."""
     return (total, free) if 0 <= total < _UNLIMITED and 0 <= free < _UNLIMITED else (0, 0)

@@ -112,15 +112,17 @@ class ImportTrial(NamedTuple):
 def try_imports(
     python: str, environ: Mapping[str, str], directory: str, modules: Sequence[str], torch: bool, limit: float
 ) -> ImportTrial:
-    """Start the Python at this path in `directory` and import the modules one after the other. With `torch`, also read
-    the properties of torch if it is installed. Raise OSError if Python cannot be started."""
+    """Start the Python at the path `python` in `directory`, import the `modules` one after the other, and return an
+    ImportTrial with the result. With `torch`, also read the properties of torch if it is installed. Raise OSError if
+    Python cannot be started."""
     mark = f"@{os.urandom(12).hex()}@"
     argv = [python, "-c", _PROGRAM, mark, "torch" if torch else "", *modules]
     return understand(run_program(argv, environ, directory, limit, _MOST_BYTES), mark)
 
 
 def understand(end: ProgramEnd, mark: str) -> ImportTrial:
-    """Parse the program's output and return the result. Damaged lines are skipped."""
+    """Parse the output of the import program, whose own lines begin with `mark`, and return an ImportTrial. Damaged
+    lines are skipped."""
     trial = ImportTrial(code=end.code, last=_last_line(end.output, mark))
     failed: list[FailedImport] = []
     for value in _said(end.output, mark):

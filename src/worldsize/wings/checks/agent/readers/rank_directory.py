@@ -13,7 +13,8 @@ from worldsize.wings.checks.agent.node_context import NodeContext
 
 
 def rank_directory(context: NodeContext) -> str:
-    """Return the directory of the run's code, or the run's directory if there is no code directory."""
+    """Return the directory in which ranks start: the directory of the run's code, or the run's directory if there is no
+    code directory."""
     code = RunPaths(context.run_dir).code
     return code if os.path.isdir(code) else context.run_dir
 

@@ -27,7 +27,8 @@ def safe_text(text: str, most: int = _LONGEST) -> str:
 
 
 def error_words(error: OSError) -> str:
-    """Return the system's message for the error: "No space left on device"."""
+    """Return the system's message for the errno of the error, such as "No space left on device"; without an errno, the
+    error's own text or its class name."""
     return os.strerror(error.errno) if error.errno else (str(error) or type(error).__name__)
 
 

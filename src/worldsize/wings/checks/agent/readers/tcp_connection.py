@@ -18,8 +18,10 @@ _BEGUN = frozenset((0, errno.EINPROGRESS, errno.EWOULDBLOCK))
 
 
 def open_connection(host: str, port: int, seconds: float) -> None:
-    """Open a connection and close it. Raise OSError with the first error if no address accepts the connection. Raise
-    socket.timeout, an OSError, if an address does not answer in time. Raise UnicodeError if the name is invalid."""
+    """Test whether a TCP connection to the host can be opened within `seconds`: connect to all its addresses (at most
+    eight) at once, and close the connections again. Raise OSError with the first error if no address accepts the
+    connection. Raise socket.timeout, an OSError, if an address does not answer in time. Raise UnicodeError if the name
+    is invalid."""
     deadline = time.monotonic() + seconds
     left: list[socket.socket] = []
     errors: list[int] = []

@@ -31,8 +31,8 @@ class BandwidthStage:
     limit = 60.0
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """Return the order of each node: `nccl`, the order of its ranks, and `mpi`, whether Open MPI is examined,
-        too."""
+        """Return a mapping of node rank to the node's order for the all-reduce: `nccl`, the order of its ranks, and
+        `mpi`, True if Open MPI is examined, too. Nodes without either have no entry."""
         orders: dict[int, dict[str, Any]] = {}
         for rank, order in _nccl_orders(cluster).items():
             orders.setdefault(rank, {})["nccl"] = order
@@ -41,8 +41,9 @@ class BandwidthStage:
         return orders
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """Return the rows of the measurements. Return an unknown row if some nodes have GPUs and nothing could be
-        measured because others have none."""
+        """Return the rows fabric.bandwidth and transport.nccl about the measured all-reduce and, for a job that uses
+        Open MPI, transport.mpi. Return an unknown row if some nodes have GPUs and nothing could be measured because
+        others have none."""
         ranks = sum(order["count"] for order in _nccl_orders(cluster).values())
         if ranks:
             rows = [*bandwidth_rows(cluster.nodes, ranks), *nccl_rows(cluster.nodes, len(cluster.nodes))]
@@ -52,8 +53,8 @@ class BandwidthStage:
 
 
 def _nccl_orders(cluster: Cluster) -> dict[int, dict[str, Any]]:
-    """Return each node's part of the all-reduce; empty if a node cannot take part, or if there are fewer than two
-    GPUs."""
+    """Return a mapping of node rank to the order of the node's ranks in the all-reduce over all GPUs. Return an empty
+    mapping for virtual nodes, if a node cannot take part, or if there are fewer than two GPUs."""
     counts = [usable_gpus(node, cluster.asked) for node in cluster.nodes]
     if cluster.asked.get("virtual") or sum(counts) < 2:
         return {}
@@ -62,7 +63,8 @@ def _nccl_orders(cluster: Cluster) -> dict[int, dict[str, Any]]:
 
 
 def _why_not(cluster: Cluster) -> list[CheckRow]:
-    """Return one unknown row if there are GPUs and nothing could be measured; no row for a job without GPUs."""
+    """Return a list of one unknown row fabric.bandwidth, with the reason why the all-reduce could not be measured, if
+    there are GPUs. Return no row for a job without GPUs, a single node, or virtual nodes."""
     able = [node for node in cluster.nodes if usable_gpus(node, cluster.asked)]
     unable = [node for node in cluster.nodes if node not in able]
     if cluster.asked.get("virtual") or not able or (not unable and len(cluster.nodes) == 1):

@@ -34,8 +34,8 @@ class _Collective:
     limit = SECONDS + 4.0
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """Return the order for the ranks of each node; empty if the job does not use torch, or if there is only one
-        rank."""
+        """Return a mapping of node rank to the order of the node's ranks in the collective over all nodes; empty if the
+        job does not use torch, or if there is only one rank."""
         nodes, backend = cluster.nodes, _backend(cluster)
         counts = [_ranks_per_node(cluster, backend)] * len(nodes)
         if not _is_for_torch(cluster.asked) or sum(counts) < 2:
@@ -44,14 +44,14 @@ class _Collective:
         return {node.node_rank: order for node, order in zip(nodes, orders)}
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """Return the rows of the nodes that had orders."""
+        """Return the rows collective.result about the nodes that had orders for the collective."""
         orders = self.orders(cluster)
         return collective_rows([node for node in cluster.nodes if node.node_rank in orders], _backend(cluster))
 
 
 def _is_for_torch(asked: Mapping[str, Any]) -> bool:
-    """Return whether the job uses torch's collectives, according to its framework or its script, with a backend other
-    than MPI."""
+    """Return whether the job uses torch's collectives with a backend other than MPI, according to the framework and
+    backend in `asked`, which the client sent about the job."""
     framework, backend = asked.get("framework", "none"), asked.get("backend")
     return backend in BACKENDS if framework == "none" else framework in FRAMEWORKS and backend in (None, "", *BACKENDS)
 

@@ -21,19 +21,20 @@ class ListenStage:
     limit = 5.0
 
     def orders(self, cluster: Cluster) -> dict[int, dict[str, Any]]:
-        """Return the order of each node: the number of nodes, and whether to listen on the loopback interface because
-        all nodes are virtual. The nodes of a simulator have loopback addresses, too, but different ones."""
+        """Return a mapping of node rank to the node's order for its listener: `nodes`, the number of nodes, and
+        `loopback`, whether to listen on the loopback interface because all nodes are virtual. The nodes of a simulator
+        have loopback addresses, too, but different ones."""
         order = {"nodes": len(cluster.nodes), "loopback": bool(cluster.asked.get("virtual"))}
         return {node.node_rank: order for node in cluster.nodes}
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """Return no row: later stages report missing listeners."""
+        """Return no row, because later stages of the node check report missing listeners."""
         return ()
 
 
 def listener_of(node: CheckedNode) -> Mapping[str, Any] | None:
-    """Return the `address`, `port`, `second_port` and `token` of this node's listener; None if it has no listener, or
-    its address is not known."""
+    """Return the `address`, `port`, `second_port` and `token` of the listener that the node opened in the stage
+    `listen`; None if the node has no listener, or if its address is not known."""
     answer = mapping_of(node.answers.get("listen"))
     ports = answer.get("port"), answer.get("second_port")
     if not node.address or not all(map(_is_port, ports)) or not isinstance(answer.get("token"), str):

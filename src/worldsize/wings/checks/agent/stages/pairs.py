@@ -31,21 +31,23 @@ class _Pairs:
     limit = LIMIT
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """Return an order for each node if there are several real nodes; empty for virtual ones, which share the
-        machine's cores."""
+        """Return a mapping of node rank to the node's order for the first round of speed measurements in pairs, if
+        there are several real nodes; empty for virtual ones, which share the machine's cores."""
         if not are_real_nodes(cluster):
             return {}
         return pair_orders(cluster, first_groups([node.node_rank for node in cluster.nodes]))
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """Return no row: one round cannot distinguish a slow node from its partner."""
+        """Return no row, because one round of measurements cannot distinguish a slow node from its partner. The stage
+        `second_pairs` judges both rounds."""
         return ()
 
 
 def pair_orders(cluster: Cluster, groups: Sequence[tuple[int, ...]]) -> dict[int, dict[str, Any]]:
-    """Return an order for each node of the groups: `next`, the listener of the node that it sends to, and `gpus`, the
-    order of its ranks. Both are missing if a node of its group has no known listener. `gpus` is empty if a node of its
-    group has no GPU that torch can use."""
+    """Return a mapping of node rank to the node's order for a round of speed measurements in `groups`, tuples of node
+    ranks. An order has `next`, the listener of the node that it sends to, and `gpus`, the order of its ranks. Both are
+    missing if a node of its group has no known listener. `gpus` is empty if a node of its group has no GPU that torch
+    can use."""
     nodes = {node.node_rank: node for node in cluster.nodes}
     following = next_of(groups)
     orders: dict[int, dict[str, Any]] = {rank: {} for group in groups for rank in group}

@@ -14,9 +14,10 @@ from worldsize.wings.checks.agent.stages.listen import listener_of
 
 
 def rank_orders(members: Sequence[CheckedNode], counts: Sequence[int], **common: Any) -> list[dict[str, Any]]:
-    """Return an order for each of the nodes. The first node has rank 0, and each node has the number of ranks in
-    `counts`. `common` is part of every order. Return an empty list if the first of several nodes has no listener by
-    which it can send its port to the others, or if a node has no rank."""
+    """Return a list with an order for each node of `members`, whose ranks run one torch program together. The first
+    node has rank 0, and each node has the number of ranks in `counts`. `common` is part of every order. Return an empty
+    list if the first of several nodes has no listener by which it can send its port to the others, or if a node has no
+    rank."""
     store = listener_of(members[0]) if members else None
     if not members or not all(counts) or (len(members) > 1 and store is None):
         return []

@@ -39,8 +39,9 @@ class ReachStage:
     limit = 13.0
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """Return the order of each node: its `peers`, and the ranks of the peers with which it measures the `latency`
-        and the `clock`.
+        """Return a mapping of node rank to the node's order for the connection test: its `peers`, and the ranks of the
+        peers with which it measures the `latency` and the `clock`. Return an empty mapping for virtual nodes and for a
+        single node.
 
         A peer has `rank`, `host`, and the `address`, `port`, `second_port` and `token` of its listener. `link` and
         `name` state whether to connect to it and whether to look up its name.
@@ -51,7 +52,8 @@ class ReachStage:
         return {node.node_rank: _order(cluster.nodes, index, listeners) for index, node in enumerate(cluster.nodes)}
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """Return the rows of names, ports, latency, interfaces and clocks."""
+        """Return the node check's rows about the names, ports, latency, interfaces and clocks of the nodes, from their
+        answers in the stage `reach`. Return no rows for virtual nodes and for a single node."""
         nodes = cluster.nodes
         if not are_real_nodes(cluster):
             return ()
@@ -84,8 +86,8 @@ def _order(
 
 
 def _more_names(index: int, count: int) -> Sequence[int]:
-    """Return the indices of further nodes whose names this node looks up: with few nodes, all others; with many, a few
-    that are spread evenly."""
+    """Return the indices of further nodes whose names the node with this `index` of `count` nodes looks up. Up to 16
+    nodes, these are all others; with more, a few that are spread evenly."""
     if count <= _ALL_NAMES_UP_TO:
         return [each for each in range(count) if each != index]
     step = count // (_MORE_NAMES + 1)

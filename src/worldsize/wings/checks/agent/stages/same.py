@@ -25,11 +25,13 @@ class SameStage:
     limit = 1.0
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """Return no orders, because the facts of the probes are enough."""
+        """Return no orders, because the comparison of the nodes needs only the facts of their probes."""
         return {}
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """Return a row for each difference, and one for each comparison without a difference."""
+        """Return the node check's rows about the comparison of versions, variables, hardware and paths between the
+        nodes: one for each difference, and one for each comparison without a difference. Return no rows for virtual
+        nodes and for a single node."""
         nodes = cluster.nodes
         if not are_real_nodes(cluster):
             return ()

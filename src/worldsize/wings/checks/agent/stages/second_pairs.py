@@ -23,11 +23,13 @@ class _SecondPairs:
     limit = LIMIT
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """Return an order for each node that answered in the first round."""
+        """Return a mapping of node rank to the node's order for the second round of speed measurements, for each node
+        that answered in the first round; empty for virtual nodes and for a single node."""
         return pair_orders(cluster, groups_of(cluster)[1]) if are_real_nodes(cluster) else {}
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """Return the rows of the computing speed, the network speed and the GPUs."""
+        """Return the node check's rows about the computing speed, the network speed and the GPUs of the nodes, from the
+        answers of both rounds. Return no rows for virtual nodes and for a single node."""
         if not are_real_nodes(cluster):
             return ()
         return [*compute_rows(cluster), *network_rows(cluster), *gpu_rows(cluster)]

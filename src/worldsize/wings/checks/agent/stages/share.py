@@ -26,9 +26,10 @@ class _Share:
     limit = 24.0
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """Return the order of each node, which reads the head's file and that of the node before it. If there is only
-        one real node, or all nodes are virtual, return an order for the first node, which only writes. Return no orders
-        if a listener is missing, or if the run's directory is known not to be shared."""
+        """Return a mapping of node rank to the node's order for the test of the shared run directory: each node writes
+        a file, and reads the head's file and that of the node before it. If there is only one real node, or all nodes
+        are virtual, return an order for the first node, which only writes. Return no orders if a listener is missing,
+        or if the run's directory is known not to be shared."""
         if not are_real_nodes(cluster):
             return {node.node_rank: _order(_nonce("", cluster), LARGE) for node in cluster.nodes[:1]}
         found = {node.node_rank: listener_of(node) for node in cluster.nodes}
@@ -38,14 +39,16 @@ class _Share:
         return dict(_orders(cluster.nodes, found, nonce))
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """Return the rows of the nodes that had orders."""
+        """Return the rows files.share about the nodes that had orders to write and read the run's directory."""
         return share_rows(
             cluster, {rank: [each["rank"] for each in order["read"]] for rank, order in self.orders(cluster).items()}
         )
 
 
 def _nonce(secret: str, cluster: Cluster) -> str:
-    """Return a text that other processes cannot guess if `secret` is the listener's secret. Pure."""
+    """Return 16 hexadecimal digits, a hash of `secret` and the head's host name, for the names of the files that the
+    test of the shared run directory writes. Other processes cannot guess them if `secret` is the listener's secret.
+    Pure."""
     return hashlib.sha256(f"share {secret} {cluster.nodes[0].host}".encode()).hexdigest()[:16]
 
 
@@ -54,7 +57,8 @@ def _order(nonce: str, length: int) -> dict[str, Any]:
 
 
 def _orders(nodes: Sequence[CheckedNode], found: Mapping[int, Any], nonce: str) -> dict[int, dict[str, Any]]:
-    """Return the orders of several nodes. The head's own file is small, since all nodes read it."""
+    """Return a mapping of node rank to the node's order in the test of the shared run directory. `found` maps node rank
+    to listener. The head's own file is small, since all nodes read it."""
     ranks = [node.node_rank for node in nodes]
     every = -(-len(ranks) // WRITERS)
     orders = {rank: _order(nonce, SMALL if at == 0 or at % every else LARGE) for at, rank in enumerate(ranks)}

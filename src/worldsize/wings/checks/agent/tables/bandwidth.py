@@ -53,7 +53,8 @@ _NO_SWITCH = ("PCIE", "NVL")
 
 
 def published_bandwidth(model: str, gpus: int, nodes: int, mib: int) -> PublishedBandwidth | None:
-    """Return the published measurement for these GPUs whose size is closest to `mib`; None if there is none."""
+    """Return the published all-reduce measurement for `gpus` GPUs of this model on each of `nodes` nodes whose size is
+    closest to `mib` MiB; None if there is none."""
     words = model.upper().replace("-", " ").split()
     if any(word in _NO_SWITCH for word in words):
         return None

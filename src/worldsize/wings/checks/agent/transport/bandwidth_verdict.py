@@ -42,7 +42,7 @@ _MIB, _GIB = 1 << 20, 1 << 30
 
 
 class _Told(NamedTuple):
-    """A node and its answer."""
+    """A node and its answer in the stage `bandwidth`."""
 
     node: CheckedNode
     answer: NodeAnswer
@@ -68,8 +68,9 @@ def share_of_rate(bandwidth: float, nodes: int, ranks: int, gbps_per_node: float
 
 
 def bandwidth_rows(nodes: Sequence[CheckedNode], ranks: int) -> list[CheckRow]:
-    """Return the rows of the measurement. They are the nodes with wrong results, if there are any. Otherwise they are
-    the bandwidth of all nodes together and the nodes whose ports sent too little."""
+    """Return the rows fabric.bandwidth about the all-reduce over `ranks` GPUs of these nodes. They name the nodes with
+    wrong results, if any; otherwise the bandwidth of all nodes together (unknown if not measured) and the nodes whose
+    ports sent too little."""
     told = [_Told(node, answer_of(node)) for node in nodes]
     wrong = [each.node.label for each in told if each.answer.correct is False]
     if wrong:
@@ -81,16 +82,17 @@ def bandwidth_rows(nodes: Sequence[CheckedNode], ranks: int) -> list[CheckRow]:
 
 
 def _wrong_rows(labels: Sequence[str], nodes: int) -> list[CheckRow]:
-    """Return a row for each node with a wrong result. Return a single row if all of several nodes have one: a wrong
-    number spreads to all, so that its origin cannot be named."""
+    """Return a bad row fabric.bandwidth for each of the `labels`, which name the nodes with a wrong result of the
+    all-reduce. Return a single row if all of several nodes have one: a wrong number spreads to all, so that its origin
+    cannot be named."""
     if len(labels) == nodes > 1:
         return [_row("a wrong result on all nodes", BAD, _ALL_WRONG)]
     return [CheckRow(label, ROW_ID, WHAT, "a wrong result", BAD, _WRONG) for label in labels]
 
 
 def _why_not(told: Sequence[_Told]) -> str:
-    """Return the first informative failure. The failure of a node that is late comes last, because it often follows
-    from the failure of another node."""
+    """Return the reason why the all-reduce has no result, as text: the first informative failure of a node. The failure
+    of a node that is late comes last, because it often follows from the first failure."""
     failures = [(node.label, answer.failure) for node, answer in told if answer.failure]
     telling = [each for each in failures if not each[1].startswith("no answer")] or failures
     return ": ".join(telling[0]) if telling else "the measurement has no result"
@@ -107,8 +109,9 @@ def _speed(told: Sequence[_Told], slowest: NodeAnswer, ranks: int) -> CheckRow:
 
 
 def _against_rate(told: Sequence[_Told], measured: float, value: str, ranks: int) -> CheckRow:
-    """Return the row that compares the bandwidth with the adapters' rate. TCP is never judged: its share of an
-    interface's rate means little, and the rates of virtual interfaces mean nothing."""
+    """Return the row fabric.bandwidth that compares the measured bus bandwidth (`measured`, in GB/s; `value` is its
+    text) with the adapters' rate. TCP is never judged: its share of an interface's rate means little, and the rates of
+    virtual interfaces mean nothing."""
     if any(each.summary.one_domain for each in told):
         return _row(f"{value}, over NVLink between nodes", OK)
     is_whole = ranks == sum(len(_models(each.node)) for each in told)
@@ -122,8 +125,9 @@ def _against_rate(told: Sequence[_Told], measured: float, value: str, ranks: int
 
 
 def _of_share(share: float, is_direct: bool) -> tuple[str, str]:
-    """Return the verdict and hint for this share of the rate. Transfers through host memory may be slow for reasons
-    that cannot be fixed, so a share between FAR and POOR is a warning only if they are direct."""
+    """Return the verdict and hint of the row fabric.bandwidth for this share of the adapters' rate. Transfers through
+    host memory may be slow for reasons that cannot be fixed, so a share between FAR and POOR is a warning only if they
+    are direct."""
     if share < FAR:
         return WARNING, "see the row transport.nccl first: this rate is usual for a slower transport"
     if share < POOR and is_direct:
@@ -133,8 +137,8 @@ def _of_share(share: float, is_direct: bool) -> tuple[str, str]:
 
 
 def _node_rate(told: _Told, is_whole: bool) -> float:
-    """Return the rate in Gb/s of the adapters or interfaces that NCCL used on this node; 0 if it is not known. If
-    NCCL's lines do not name the adapters, a run on all GPUs of the node counts as using all of them."""
+    """Return the total rate in Gb/s of the adapters or interfaces that NCCL used on the node; 0 if it is not known. If
+    NCCL's lines do not name the adapters, a run on all GPUs of the node (`is_whole`) counts as using all of them."""
     if is_tcp(told.summary):
         return sum(number_in(told.answer.speeds, name) or 0.0 for name in told.summary.interfaces)
     ports = active_ports(told.node.facts)
@@ -158,9 +162,9 @@ def _models(node: CheckedNode) -> list[str]:
 
 
 def _silent_ports(told: Sequence[_Told]) -> list[CheckRow]:
-    """Return a row for each node whose ports sent less than half of the bytes that each node must send with any
-    algorithm. With reductions in the switches, each byte leaves the node once. Counters that did not change prove
-    nothing, because they may belong to a virtual function."""
+    """Return a warning row fabric.bandwidth for each node whose fabric ports sent less than half of the bytes that each
+    node must send in the all-reduce with any algorithm. With reductions in the switches, each byte leaves the node
+    once. Counters that did not change prove nothing, because they may belong to a virtual function."""
     rows = []
     for node, answer in told if len(told) > 1 else ():
         least, summary = answer.size * answer.times, answer.nccl

@@ -41,10 +41,10 @@ _UCX_SETTING = re.compile(r"(UCX_[A-Z0-9_]{1,40})=(\S{0,100})")
 
 
 def parse_mpi_log(lines: Iterable[str]) -> dict[str, Any]:
-    """Parse the lines and return what they prove, as JSON: `pml` and `mtl`, the components that were selected; `btls`
-    that could be initialized; `tried` btls; `failed` components; `found` components; libfabric's `provider`; `ucx`,
-    UCX's transports to other nodes (older versions do not report which those are); `variables` of UCX. Keys without
-    information are missing."""
+    """Parse the lines of Open MPI's and UCX's output and return what they prove, as JSON: `pml` and `mtl`, the
+    components that were selected; `btls` that could be initialized; `tried` btls; `failed` components; `found`
+    components; libfabric's `provider`; `ucx`, UCX's transports to other nodes (older versions do not report which those
+    are); `variables` of UCX. Keys without information are missing."""
     found: dict[str, Any] = {}
     for line in lines:
         _read(line[:_LINE_LIMIT], found)
@@ -64,8 +64,8 @@ def _read(line: str, found: dict[str, Any]) -> None:
 
 
 def _read_btl(line: str, found: dict[str, Any]) -> None:
-    """Record whether a btl could be initialized. Lines about mtls have the same form, so only a component that was
-    announced as a btl counts."""
+    """Record in `found` whether the line of Open MPI's output states that a btl could be initialized. Lines about mtls
+    have the same form, so only a component that was announced as a btl counts."""
     init = _INIT.search(line) if "init of component" in line else None
     if init and init[1] in found.get("tried", ()):
         _add(found.setdefault("btls" if init[2] == "success" else "failed", []), init[1])

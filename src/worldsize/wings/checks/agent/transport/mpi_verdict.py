@@ -33,15 +33,15 @@ TCP, UCX_WAY, PSM2, EFA = "TCP", "UCX", "PSM2", "EFA"
 
 
 def mpi_rows(nodes: Iterable[CheckedNode]) -> list[CheckRow]:
-    """Return a row for each node with a problem or an unknown choice, and one row for all other nodes that chose the
-    same."""
+    """Return the rows transport.mpi about the transport that Open MPI chose on these nodes: a row for each node with a
+    problem or an unknown choice, and one row for all other nodes that chose the same."""
     found = [(node, _finding(node, answer_of(node))) for node in nodes]
     return rows_of_findings([(node, finding) for node, finding in found if finding is not None], ROW_ID, _WHAT)
 
 
 def chosen_way(said: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the transport between nodes (TCP, UCX_WAY, PSM2, EFA or a name of Open MPI's; "" if nothing proves one),
-    and the words of Open MPI that prove it."""
+    """Return Open MPI's transport between nodes (TCP, UCX_WAY, PSM2, EFA or a name of Open MPI's; "" if nothing proves
+    one), and the words of Open MPI that prove it. `said` is the result of `parse_mpi_log`."""
     pml = said.get("pml")
     if pml == "ob1":
         return _btl_way(_texts(said.get("btls")))
@@ -51,9 +51,9 @@ def chosen_way(said: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _btl_way(btls: list[str]) -> tuple[str, str]:
-    """Return the transport of ob1, which sends through the btls that could be initialized. Only tcp alone is a proof.
-    uct and others can be initialized on a machine without an adapter, too, so the transport is unknown if they are
-    present."""
+    """Return the transport of Open MPI's component ob1, which sends through the `btls` that could be initialized, and
+    the words that prove it. Only tcp alone is a proof. uct and others can be initialized on a machine without an
+    adapter, too, so the transport is "" if they are present."""
     between = [btl for btl in btls if btl not in _LOCAL_BTLS]
     if between == ["tcp"]:
         return TCP, "pml ob1, btl tcp"
@@ -72,8 +72,9 @@ def _mtl_way(mtl: str, provider: str) -> tuple[str, str]:
 
 
 def _ucx_way(said: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the transport of UCX. By default UCX takes part only if it has an adapter. Its transports to other nodes
-    prove another choice, or UCX_TLS, which lists the only ones that it may use."""
+    """Return the transport of UCX under Open MPI, and the words that prove it. By default UCX takes part only if it has
+    an adapter. Its transports to other nodes prove another choice, or UCX_TLS, which lists the only ones that it may
+    use."""
     ways = _texts(said.get("ucx"))
     allowed = str(mapping_of(said.get("variables")).get("UCX_TLS", ""))
     if ways:
@@ -112,7 +113,8 @@ def _finding(node: CheckedNode, answer: NodeAnswer) -> Finding | None:
 
 
 def _reason(said: Mapping[str, Any], fabric: str) -> tuple[str, str]:
-    """Return the reason why Open MPI used TCP, "" if nothing proves one, and a hint how to fix it."""
+    """Return two texts: the reason why Open MPI used TCP although the node has this fabric, "" if nothing proves one,
+    and a hint how to fix it. `said` is the node's answer about Open MPI."""
     settings = {**mapping_of(said.get("variables")), **mapping_of(said.get("settings"))}
     for name in ("OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl", "UCX_TLS"):
         value = printable_text(str(settings.get(name, "")))[:100]

@@ -39,14 +39,14 @@ _Match = Any
 
 
 def complete_lines(text: str) -> list[str]:
-    """Return the complete lines of a log that may end anywhere. Half a line may prove something else than the whole
-    line: `…/GDR` is not `…/GDRDMA`."""
+    """Return the complete lines of a log text that may be cut off anywhere; an unfinished last line is left out. Half a
+    line may prove something else than the whole line: `…/GDR` is not `…/GDRDMA`."""
     return text.split("\n")[:-1]
 
 
 def parse_nccl_log(lines: Iterable[str]) -> NcclSummary:
-    """Return a summary of what these lines prove. They may be those of one process, or of several whose lines are
-    mixed."""
+    """Return an NcclSummary of what these lines of NCCL's log prove. The lines may be those of one process, or of
+    several whose lines are mixed."""
     state: dict[str, Any] = {"paths": {}, "variables": {}, "adapters": {}}
     for line in lines:
         for message in _messages(line[:LINE_LIMIT]):
@@ -57,7 +57,8 @@ def parse_nccl_log(lines: Iterable[str]) -> NcclSummary:
 
 
 def _messages(line: str) -> Iterator[str]:
-    """Yield the messages of a line. There are several if two processes wrote at the same time."""
+    """Yield the NCCL messages in one line of a log, without their prefixes. There are several if two processes wrote at
+    the same time, and none if the line is not from NCCL."""
     if "NCCL" not in line:
         return
     if line.startswith("NCCL version "):  # the only line without a host
@@ -86,14 +87,16 @@ def _text(name: str) -> Any:
 
 
 def _network(state: dict[str, Any], match: _Match) -> None:
-    """Record the network that NCCL uses. "Socket" is never replaced by another one, as in `merge`."""
+    """Record in `state` the network that NCCL uses, from the message "Using network …". "Socket" is never replaced by
+    another one, as in `merge`."""
     if state.get("network") != "Socket":
         state["network"] = match[1]
 
 
 def _devices(state: dict[str, Any], match: _Match) -> None:
-    """Record the adapters from `[0]mlx5_0:1/IB`, or from a bonded one, `[0]={[0] mlx5_0:1/IB, [1] mlx5_1:1/IB}`. From
-    2.30 on a port may be followed by its rail and its plane: `mlx5_0:1:0:2/IB`."""
+    """Record in `state` the adapters that NCCL's message names as `[0]mlx5_0:1/IB`, or, for a bonded one, as `[0]={[0]
+    mlx5_0:1/IB, [1] mlx5_1:1/IB}`. From NCCL 2.30 on a port may be followed by its rail and its plane:
+    `mlx5_0:1:0:2/IB`."""
     for number, words in _ADAPTER.findall(match[1]):
         ports = [f"{port}/{kind}" for port, kind in _PORT.findall(words)]
         state["adapters"][number] = ports
@@ -105,15 +108,16 @@ def _interfaces(state: dict[str, Any], match: _Match) -> None:
 
 
 def _gdr(state: dict[str, Any], match: _Match) -> None:
-    """Record whether GPUDirect RDMA is enabled. One adapter that supports it is enough for "enabled"; otherwise it is
-    "disabled"."""
+    """Record in `state` whether GPUDirect RDMA is enabled, from NCCL's message about one adapter. One adapter that
+    supports it is enough for "enabled"; otherwise it is "disabled"."""
     if state.get("gdr") != "enabled":
         state["gdr"] = match[1].lower()
 
 
 def _path(state: dict[str, Any], match: _Match) -> None:
-    """Record the path of a connection, and its adapter. `NET/IB/0/GDRDMA(PCI)/Shared` is the path `NET/IB/GDRDMA`
-    through the adapter 0, and `P2P/CUMEM/read` is the path `P2P`."""
+    """Record in `state` the path of a connection, and its adapter, from NCCL's message about a channel.
+    `NET/IB/0/GDRDMA(PCI)/Shared` is the path `NET/IB/GDRDMA` through the adapter 0, and `P2P/CUMEM/read` is the path
+    `P2P`."""
     kind, _, rest = match[1].partition("/")
     number = _NUMBER.match(rest) if kind == "NET" and state["adapters"] else None
     if number:

@@ -38,8 +38,8 @@ _WITHOUT_DEVICE = Reason(
 
 
 def socket_reason(summary: NcclSummary, fabric: str, origins: Mapping[str, Any]) -> Reason | None:
-    """Return the reason why NCCL used sockets on a node with this kind of fabric; None if no line proves one.
-    NCCL_IB_DISABLE is ignored for EFA, which does not use NCCL's own InfiniBand transport."""
+    """Return the Reason why NCCL used sockets on a node with this kind of fabric; None if no line of NCCL's log proves
+    one. NCCL_IB_DISABLE is ignored for EFA, which does not use NCCL's own InfiniBand transport."""
     if summary.variables.get(NET, "").lower() == "socket":
         return _by_variable(NET, summary, origins)
     if fabric != EFA and _is_on(summary, IB_DISABLE):
@@ -61,15 +61,16 @@ def _without_device(summary: NcclSummary, origins: Mapping[str, Any]) -> Reason 
 
 
 def p2p_reason(summary: NcclSummary, origins: Mapping[str, Any]) -> Reason | None:
-    """Return the reason with the variable that keeps GPUs of one node from using NVLink; None if no variable does."""
+    """Return a Reason that names the variable which keeps GPUs of one node from using NVLink; None if no variable does.
+    `origins` maps a variable to the place that sets it."""
     if _is_on(summary, P2P_DISABLE):
         return _by_variable(P2P_DISABLE, summary, origins)
     return _by_variable(P2P_LEVEL, summary, origins) if _is_lowest(summary, P2P_LEVEL) else None
 
 
 def gdr_reason(summary: NcclSummary, origins: Mapping[str, Any]) -> Reason | None:
-    """Return the reason with the variable that keeps the adapters from accessing the GPUs' memory; None if no variable
-    does."""
+    """Return a Reason that names the variable which keeps the network adapters from accessing the GPUs' memory
+    (NCCL_NET_GDR_LEVEL); None if it does not."""
     return _by_variable(GDR_LEVEL, summary, origins) if _is_lowest(summary, GDR_LEVEL) else None
 
 

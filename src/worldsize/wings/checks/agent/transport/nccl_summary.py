@@ -57,12 +57,14 @@ class NcclSummary(NamedTuple):
         return any(path.endswith(GDR_MARK) for path in self.paths)
 
     def count(self, *starts: str) -> int:
-        """Return the number of connections whose path begins with one of these prefixes."""
+        """Return the number of NCCL's connections whose path, such as "NET/IB" or "SHM", begins with one of the
+        prefixes in `starts`."""
         return sum(number for path, number in self.paths.items() if path.startswith(starts))
 
 
 def summary_of(value: Any) -> NcclSummary | None:
-    """Return the summary that a JSON object contains; None if it contains no valid one."""
+    """Return the NcclSummary that a JSON object contains; None if the value is not an object or a field has the wrong
+    type."""
     if not isinstance(value, Mapping):
         return None
     fields = {name: _field(value[name], default) for name, default in _DEFAULTS.items() if name in value}
@@ -70,9 +72,9 @@ def summary_of(value: Any) -> NcclSummary | None:
 
 
 def merge(summaries: Iterable[NcclSummary]) -> NcclSummary:
-    """Merge the summaries of several ranks into one. Counts are added and lists joined. For a text, the first one that
-    is not empty counts. The network "Socket" and the gdr "disabled" replace all other values, because all ranks wait
-    for the slowest one."""
+    """Merge the NcclSummaries of several ranks into one. Counts are added and lists joined. For a text, the first one
+    that is not empty counts. The network "Socket" and the gdr "disabled" replace all other values, because all ranks
+    wait for the slowest one."""
     total = NcclSummary()
     for summary in summaries:
         total = NcclSummary(
@@ -89,7 +91,8 @@ def _field(value: Any, default: Any) -> Any:
 
 
 def _is_like(value: Any, default: Any) -> bool:
-    """Return whether the value has the type of the default, and whether its elements have valid types."""
+    """Return whether a field of an NcclSummary has the type of its default value, and whether its elements have valid
+    types."""
     if isinstance(default, tuple):
         return isinstance(value, tuple) and all(isinstance(part, str) for part in value)
     if isinstance(default, Mapping):

@@ -45,14 +45,15 @@ class _Case(NamedTuple):
 
 
 def nccl_rows(nodes: Iterable[CheckedNode], count: int) -> list[CheckRow]:
-    """Return a row for each node with a problem or an unknown choice, and one row for all other nodes that chose the
-    same. `count` is the number of nodes in the run that received orders to measure."""
+    """Return the rows transport.nccl about the transport that NCCL chose on these nodes: a row for each node with a
+    problem or an unknown choice, and one row for all other nodes that chose the same. `count` is the number of nodes in
+    the run that received orders to measure."""
     return rows_of_findings([(node, _finding(node, answer_of(node), count)) for node in nodes], ROW_ID, _WHAT)
 
 
 def network_of(summary: NcclSummary) -> str:
-    """Return the network that connections really use, as NCCL names it. If no line names it, return the network that
-    NCCL chose."""
+    """Return the network that NCCL's connections really use, as NCCL names it, such as "IB" or "Socket". If no line
+    names it, return the network that NCCL chose."""
     names = {path.split("/")[1] for path in summary.paths if path.startswith("NET/")}
     if "Socket" in names:
         return "Socket"
@@ -76,8 +77,8 @@ def _finding(node: CheckedNode, answer: NodeAnswer, count: int) -> Finding:
 
 
 def _network(case: _Case) -> Finding | None:
-    """Return a finding if NCCL used sockets on a node with a fabric; None otherwise. This is the main purpose of the
-    check."""
+    """Return a Finding, bad or a warning, if NCCL used TCP on a node that has a fabric; None otherwise. This is the
+    main purpose of the check of NCCL's transport."""
     node, answer, summary, _ = case
     ports = active_ports(node.facts)
     if not case.is_networked or not ports or not is_tcp(summary):
@@ -90,7 +91,8 @@ def _network(case: _Case) -> Finding | None:
 
 
 def _is_certain(ports: Sequence[Port], fabric: str, answer: NodeAnswer, summary: NcclSummary) -> bool:
-    """Return whether TCP is certainly several times slower than the fabric. On Omni-Path this is not certain."""
+    """Return whether TCP, which NCCL used, is certainly several times slower than the node's fabric (`fabric` is its
+    kind). On Omni-Path this is not certain."""
     if fabric == EFA:
         return sum(port.kind == EFA for port in ports) >= _MANY_EFA
     if fabric == ROCE:
@@ -99,8 +101,9 @@ def _is_certain(ports: Sequence[Port], fabric: str, answer: NodeAnswer, summary:
 
 
 def _leaves_more_idle(ports: Sequence[Port], answer: NodeAnswer, summary: NcclSummary) -> bool:
-    """Return whether the idle RoCE ports are together at least twice as fast as those that carry TCP, or whether no
-    RoCE port carries TCP. The fast network of virtual machines looks like RoCE, and its only port carries TCP, too."""
+    """Return whether the idle RoCE ports are together at least twice as fast as those that carry NCCL's TCP
+    connections, or whether no RoCE port carries TCP. The fast network of virtual machines looks like RoCE, and its only
+    port carries TCP, too."""
     used = {name for interface in summary.interfaces for name in (interface, interface.split(".")[0])}
     carrying = [port for port in ports if {port.netdev, str(answer.masters.get(port.netdev, ""))} & used]
     idle = sum(port.gbps for port in ports if port not in carrying)
@@ -108,8 +111,9 @@ def _leaves_more_idle(ports: Sequence[Port], answer: NodeAnswer, summary: NcclSu
 
 
 def _host_memory(case: _Case) -> Finding | None:
-    """Return a finding if GPUs that NVLink connects use shared memory; None otherwise. If NVLink connects only pairs of
-    GPUs, shared memory between the pairs is necessary, and only a variable proves a problem."""
+    """Return a warning Finding if NCCL connects GPUs of one node through shared memory although they have NVLink; None
+    otherwise. If NVLink connects only pairs of GPUs, shared memory between the pairs is necessary, and only a variable
+    proves a problem."""
     summary, reason = case.summary, p2p_reason(case.summary, case.answer.origins)
     if not summary.count("SHM") or not summary.links or (summary.links != "switch" and reason is None):
         return None
@@ -120,9 +124,9 @@ def _host_memory(case: _Case) -> Finding | None:
 
 
 def _no_gdr(case: _Case) -> Finding | None:
-    """Return a finding if GPUDirect RDMA is possible and not used; None otherwise. NCCL does not use it if GPU and
-    adapter are too far apart, which is not a problem. From 2.30 on, NCCL does not log this, so only a variable proves a
-    problem there."""
+    """Return a warning Finding if GPUDirect RDMA is possible and NCCL does not use it between nodes; None otherwise.
+    NCCL does not use it if GPU and adapter are too far apart, which is not a problem. From 2.30 on, NCCL does not log
+    this, so only a variable proves a problem there."""
     summary, reason = case.summary, gdr_reason(case.summary, case.answer.origins)
     unused = summary.gdr == "enabled" and summary.count("NET/", "COLLNET/") and not summary.is_direct
     if not unused or case.nodes < 2 or (reason is None and (summary.distance or not _tells_distances(case))):
@@ -133,8 +137,8 @@ def _no_gdr(case: _Case) -> Finding | None:
 
 
 def _tells_distances(case: _Case) -> bool:
-    """Return whether this version of NCCL logs distances (before 2.30). Only the first rank of a run logs the version
-    in all releases, so torch's information is used if it is missing."""
+    """Return whether the node's version of NCCL logs the distances between GPUs and adapters (before 2.30). Only the
+    first rank of a run logs the version in all releases, so torch's information is used if it is missing."""
     version = case.summary.version or str(mapping_of(case.node.facts.get("torch")).get("nccl", ""))
     numbers = re.match(r"([0-9]{1,3})\.([0-9]{1,3})", version)
     return numbers is not None and (int(numbers[1]), int(numbers[2])) < (2, 30)
@@ -175,7 +179,8 @@ def _network_name(summary: NcclSummary) -> str:
 
 
 def _inside(summary: NcclSummary) -> str:
-    """Return the paths between the GPUs of one node as text."""
+    """Return the kinds of path that NCCL uses between the GPUs of one node as text, such as "NVLink and shared memory";
+    "" if none is known."""
     ways = []
     if summary.count("P2P"):
         ways.append("NVLink" if summary.links else "PCIe peer to peer")

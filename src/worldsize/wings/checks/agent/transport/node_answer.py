@@ -19,7 +19,7 @@ STAGE_NAME = "bandwidth"
 
 
 class NodeAnswer(NamedTuple):
-    """The answer of a node.
+    """The answer of a node in the stage `bandwidth` of the node check.
 
     failure   the reason why the other fields are missing, in one line
     nccl      the summary of NCCL's lines on this node; None if it was not measured, or printed nothing
@@ -50,7 +50,7 @@ class NodeAnswer(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """The finding about one node: a row's value, verdict and hint."""
+    """The judgement on one node's transport: the value, verdict and hint of a row of the node check."""
 
     value: str
     verdict: str
@@ -58,7 +58,8 @@ class Finding(NamedTuple):
 
 
 def answer_of(node: CheckedNode) -> NodeAnswer:
-    """Return the answer of this node; an answer with a failure if there is none."""
+    """Parse the node's answer in the stage `bandwidth` and return it as a NodeAnswer. Without an answer, return a
+    NodeAnswer with the failure "no answer in time". Fields of the wrong type are omitted."""
     value = node.answers.get(STAGE_NAME)
     if not isinstance(value, Mapping):
         return NodeAnswer(failure="no answer in time", mpi_failure="no answer in time")
@@ -79,8 +80,8 @@ def answer_of(node: CheckedNode) -> NodeAnswer:
 
 
 def rows_of_findings(found: Sequence[tuple[CheckedNode, Finding]], id: str, what: str) -> list[CheckRow]:
-    """Return a row for each node whose verdict is not OK. Return one row, with the number of nodes, for all other nodes
-    that have the same value."""
+    """Return the node check's rows `id` for pairs (node, Finding): a row for each node whose verdict is not OK, and one
+    row, with the number of nodes, for all other nodes that have the same value. `what` is the subject of the rows."""
     rows = [CheckRow(node.label, id, what, *finding) for node, finding in found if finding.verdict != OK]
     good = [finding.value for _, finding in found if finding.verdict == OK]
     for value in dict.fromkeys(good):
@@ -90,7 +91,8 @@ def rows_of_findings(found: Sequence[tuple[CheckedNode, Finding]], id: str, what
 
 
 def origin_words(name: str, origins: Mapping[str, Any]) -> str:
-    """Return the words that follow a variable and its value in a sentence and name the variable's origin."""
+    """Return the words that follow a variable and its value in a sentence: " comes from ORIGIN" if `origins` contains
+    the origin of the variable `name`, otherwise " is set"."""
     origin = printable_text(str(origins.get(name, "")))[:100]
     return f" comes from {origin}" if origin else " is set"
 

@@ -27,8 +27,8 @@ these files prove that a variable comes from the image."""
 
 
 def variable_origins(names: Iterable[str], context: NodeContext) -> dict[str, str]:
-    """Return the origin of each of these variables: JOB, IMAGE, CONTAINER, NODE, or the NCCL file that sets it. A
-    variable without a known origin is missing."""
+    """Return a mapping of each environment variable in `names` to its origin: JOB, IMAGE, CONTAINER, NODE, or the NCCL
+    file that sets it. A variable without a known origin is missing."""
     found = {name: _origin(name, context) for name in names}
     return {name: origin for name, origin in found.items() if origin}
 
@@ -56,8 +56,8 @@ def _in_image(name: str, context: NodeContext) -> bool:
 
 
 def _in_file(name: str, context: NodeContext) -> str:
-    """Return the NCCL file that sets the variable; "" if there is none. NCCL reads its variables from files, too, but
-    the environment takes precedence."""
+    """Return the NCCL configuration file that sets the variable `name`, such as "/etc/nccl.conf"; "" if there is none.
+    NCCL reads its variables from files, too, but the environment takes precedence."""
     home = context.environ.get("HOME", "")
     files = [(os.path.join(home, ".nccl.conf"), "~/.nccl.conf")] if home.startswith("/") else []
     for path, shown in (*files, (context.path("etc", "nccl.conf"), "/etc/nccl.conf")):

@@ -30,7 +30,8 @@ class Port(NamedTuple):
 
 
 def active_ports(facts: Mapping[str, Any]) -> list[Port]:
-    """Return the active ports of a node. Ports whose facts are unclear are omitted."""
+    """Return a list of the active Ports of a node's InfiniBand, RoCE, Omni-Path and EFA adapters, from the fact
+    `fabric` of its probes. Ports whose facts are unclear are omitted."""
     fabric = facts.get("fabric")
     ports = [_port(value) for value in fabric if isinstance(value, Mapping)] if isinstance(fabric, list) else []
     return [port for port in ports if port is not None]
@@ -47,7 +48,8 @@ def _port(value: Mapping[str, Any]) -> Port | None:
 
 
 def best_kind(ports: Iterable[Port]) -> str:
-    """Return the best kind of fabric among these ports; "" if there are none."""
+    """Return the best kind of fabric among a node's ports, in the order InfiniBand, EFA, Omni-Path, RoCE; "" if there
+    are no ports."""
     kinds = {port.kind for port in ports}
     return next((kind for kind in (INFINIBAND, EFA, OMNI_PATH, ROCE) if kind in kinds), "")
 

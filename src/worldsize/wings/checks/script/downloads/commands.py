@@ -23,8 +23,8 @@ _KEPT_OFFLINE = frozenset(("PIP_NO_INDEX", "UV_OFFLINE", "UV_NO_INDEX", "CONDA_O
 
 
 def command_download(command: ShellCommand) -> Download | None:
-    """Return the download of a command; None if the command downloads nothing, or if its options or variables keep it
-    offline."""
+    """Return the Download that a shell command causes, such as `pip install` or `git clone`; None if the command
+    downloads nothing, or if its options or variables keep it offline."""
     words = _from_program(command.words)
     if not words or _ASKS & set(words[1:]) or _KEPT_OFFLINE & set(command.variables):
         return None
@@ -49,7 +49,8 @@ def command_download(command: ShellCommand) -> Download | None:
 
 
 def _from_program(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words without a starter such as srun, from the program that it starts on."""
+    """Return the words of a shell command without a starter such as srun, from the known program that it starts on.
+    Return all words if there is no starter or no known program."""
     if words and os.path.basename(words[0]) in _STARTERS:
         for number, word in enumerate(words[1:], 1):
             name = os.path.basename(word)

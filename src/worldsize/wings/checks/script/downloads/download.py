@@ -67,11 +67,12 @@ class DownloadCall:
         self.last = self.program.index.last_name(node.func)
 
     def is_in_package(self, *packages: str) -> bool:
-        """Return whether the called function was imported from one of these packages."""
+        """Return whether the called function was imported from one of these top-level packages, such as "datasets"."""
         return self.name.partition(".")[0] in packages
 
     def is_own(self) -> bool:
-        """Return whether the script itself defines the called function. Its body is analysed, too."""
+        """Return whether the script itself defines the called function or its class. The body of such a function is
+        analysed, too."""
         index = self.program.index
         if self.last in index.functions:
             return True
@@ -88,25 +89,26 @@ class DownloadCall:
         return argument(self.node, name) is not None
 
     def value(self, name: str, place: int | None = None) -> object:
-        """Return the only value that an argument can have; None if there is no such argument, or if its value is not
-        known."""
+        """Return the only literal value that an argument of the call can have, by its keyword `name` or its position
+        `place`; None if there is no such argument, or if its value is not known."""
         node = argument(self.node, name, place)
         found = None if node is None else constants(self.program, node)
         return found[0] if found and len(found) == 1 else None
 
     def first(self, *names: str) -> ast.expr | None:
-        """Return the first argument, or the one that is passed by one of these keywords; None if there is none."""
+        """Return the expression of the call's first argument, which may be passed by one of the keywords in `names`;
+        None if there is none."""
         found = [argument(self.node, name, 0) for name in names or ("",)]
         return next((node for node in found if node is not None), None)
 
     def text_of(self, node: ast.expr | None) -> str:
-        """Return the only text that an expression can be; "" if that is not known."""
+        """Return the only text that an expression in the script can have as its value; "" if that is not known."""
         found = constants(self.program, node) if node is not None else None
         return found[0] if found and len(found) == 1 and isinstance(found[0], str) else ""
 
     def may_be_path(self, node: ast.expr) -> bool:
-        """Return whether an expression of unknown value may be a path, because it looks like one, or because one of its
-        possible values is one."""
+        """Return whether an argument of unknown value may be a local path and not the name of a download, because its
+        expression or its names look like a path, or because one of its possible values is one."""
         if isinstance(node, ast.JoinedStr | ast.BinOp | ast.Call | ast.Subscript) or has_stars(self.node):
             return True
         origins = self.program.flow.origins(node) or []
@@ -116,8 +118,8 @@ class DownloadCall:
         return any(re.search(_PATH_WORDS, word) for word in words_behind(self.program.flow, node))
 
     def is_local(self, name: str) -> bool:
-        """Return whether a text is a path and not a name on the hub: because it looks like a path, because such a file
-        exists, or because the script itself writes there."""
+        """Return whether a text, which may name a model or data set, is a local path and not a name on the hub: because
+        it looks like a path, because such a file exists, or because the script itself writes there."""
         if name.startswith((".", "/", "~", "file:")) or "\\" in name:
             return True
         request, command = self.program.request, self.program.command

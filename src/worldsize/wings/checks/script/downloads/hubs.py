@@ -14,8 +14,8 @@ _NAMES = ("pretrained_model_name_or_path", "repo_id", "path", "model_id")
 
 
 def hub_download(call: DownloadCall) -> Download | None:
-    """Return the download of a call from the hub of Hugging Face; None if it downloads nothing, or if its name is a
-    local path."""
+    """Return the Download that a call in a script, such as `from_pretrained` or `load_dataset`, makes from the hub of
+    Hugging Face; None if the call downloads nothing, or if it names a local path."""
     if call.is_own() or call.value("local_files_only") is True:
         return None
     if call.last == "from_pretrained" and isinstance(call.node.func, ast.Attribute):
@@ -48,8 +48,8 @@ def _data_set(call: DownloadCall) -> Download | None:
 
 
 def _pipeline(call: DownloadCall) -> Download | None:
-    """Return the download of a pipeline. Without a model, it loads the task's default model from the hub. A model that
-    is an object is already loaded."""
+    """Return the Download of a call of `transformers.pipeline`; None if its model is local or not a text. Without a
+    model, it loads the task's default model from the hub. A model that is an object is already loaded."""
     node = argument(call.node, "model", 1)
     if node is not None:
         return _of_hub(call, node, "") if call.text_of(node) else None
@@ -57,8 +57,8 @@ def _pipeline(call: DownloadCall) -> Download | None:
 
 
 def torch_hub_download(call: DownloadCall) -> Download | None:
-    """Return the download of a repository, checkpoint or weights that torch stores in TORCH_HOME; None if the call is
-    none."""
+    """Return the Download of a call in a script that fetches a repository, checkpoint or weights, which torch stores in
+    TORCH_HOME; None if the call fetches none."""
     if call.name in ("torch.hub.load", "torch.hub.list", "torch.hub.help"):
         return _repository(call)
     if call.last in ("load_state_dict_from_url", "download_url_to_file") and not call.is_own():

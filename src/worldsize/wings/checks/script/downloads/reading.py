@@ -28,7 +28,8 @@ _MOST_SCRIPTS = 20
 
 
 def downloads_of(program: Program) -> Iterator[tuple[ast.Call, Download]]:
-    """Yield the calls that download and that some rank executes, in their order."""
+    """Yield pairs (call, Download) for the calls in a script that download and that some rank certainly executes, in
+    their order."""
     decisions, calls = Decisions(program), CallsOf(program)
     for node in program.index.calls:
         found = _download(DownloadCall(calls, node))
@@ -41,14 +42,16 @@ def _download(call: DownloadCall) -> Download | None:
 
 
 def downloads_in_text(text: str) -> Iterator[Download]:
-    """Yield the downloads of the commands in a shell text, each once."""
+    """Yield the Downloads of the commands in a shell text, such as `pip install` or `wget`, each once. Commands that
+    depend on a test are skipped unless the test is about ranks."""
     commands = [command for command in shell_commands(text) if not command.doubtful]
     found = dict.fromkeys(each for each in map(command_download, commands) if each is not None)
     yield from found
 
 
 def scripts_in_text(text: str) -> list[ScriptCommand]:
-    """Return the scripts and modules that the commands in a shell text may start, 20 at most."""
+    """Return the Python scripts and modules that the commands in a shell text may start, each as a ScriptCommand, 20 at
+    most."""
     found = [script for command in shell_commands(text) for script in _scripts(command)]
     return found[:_MOST_SCRIPTS]
 

@@ -27,18 +27,20 @@ download."""
 
 
 def is_kept_offline(download: Download, variables: Collection[str]) -> bool:
-    """Return whether one of these variables prevents the download."""
+    """Return whether one of the `variables` (names of environment variables), such as HF_HUB_OFFLINE, prevents this
+    kind of download."""
     return any(name in variables for name in OFFLINE_VARIABLES.get(download.kind, ()))
 
 
 def may_lie_elsewhere(download: Download, variables: Collection[str]) -> bool:
-    """Return whether one of these variables names a place where the object may be available without the internet."""
+    """Return whether one of the `variables` (names of environment variables), such as HF_HOME, names a place where the
+    downloaded object may be available without the internet."""
     return any(name in variables for name in PLACE_VARIABLES.get(download.kind, ()))
 
 
 def is_staged(download: Download, stage: Mapping[str, Any]) -> bool:
-    """Return whether the job stages the downloaded object. If its name is not known, return whether the job stages any
-    object of this kind."""
+    """Return whether the job's key `stage` copies the object of the download to the nodes in advance. If the object's
+    name is not known, return whether the job stages any object of this kind."""
     if download.kind == "pip":
         return bool(stage.get("pip") or stage.get("uv"))
     if download.kind == "huggingface":

@@ -40,8 +40,8 @@ _SYSTEM = ("system", "popen", "run", "call", "check_call", "check_output", "Pope
 
 
 def web_download(call: DownloadCall) -> Download | None:
-    """Return the download of a file by its URL, of a data set by its name, or of a service; None if the call is
-    none."""
+    """Return the Download of a call in a script that fetches a file by its URL, fetches a data set by its name, or
+    connects to Weights & Biases; None if the call does none of that."""
     if call.name in _BY_ADDRESS:
         return _by_address(call, _BY_ADDRESS[call.name])
     if call.name in _BY_NAME:
@@ -76,7 +76,8 @@ def _by_address(call: DownloadCall, keyword: str) -> Download | None:
 
 
 def _by_begun_address(call: DownloadCall, node: ast.JoinedStr) -> Download | None:
-    """Return the download of a URL whose literal beginning contains the host; None if it does not."""
+    """Return the Download of a call whose URL is an f-string with the host in its literal beginning; None if the
+    beginning does not contain the host."""
     begin = node.values[0].value if node.values and isinstance(node.values[0], ast.Constant) else ""
     host = host_of(begin) if isinstance(begin, str) and begin.count("/") > 2 else ""
     return Download(f"{call.name}(…)", "data", "", host) if host else None
@@ -106,7 +107,8 @@ def is_far(url: str) -> bool:
 
 
 def data_set_download(call: DownloadCall) -> Download | None:
-    """Return the download of a data set class that is called with `download=True`; None otherwise."""
+    """Return the Download of a call in a script that creates a data set with `download=True`; None for other calls and
+    for classes of the script itself."""
     if call.is_own():
         return None
     host = _SETS.get(call.last, "") if call.name.startswith("torchvision.datasets.") else ""
@@ -116,8 +118,8 @@ def data_set_download(call: DownloadCall) -> Download | None:
 
 
 def shell_download(call: DownloadCall) -> Download | None:
-    """Return the download of a command that the script passes to a shell or starts by its words; None if there is
-    none."""
+    """Return the Download of the shell command that a call in a script starts, by `os.system` or a function of
+    `subprocess`; None if the command downloads nothing, or if the call starts none."""
     if not (call.is_in_package("os", "subprocess") and call.last in _SYSTEM):
         return None
     for command in _commands(call.node.args[:1]):
@@ -137,7 +139,8 @@ def _commands(values: Iterable[ast.expr]) -> Iterator[ShellCommand]:
 
 
 def _word(node: ast.expr) -> str:
-    """Return the text of an expression, with "…" in place of the parts that are not literals."""
+    """Return the text of an expression that is a string or an f-string, with "…" in place of the parts that are not
+    literals; "…" for any other expression."""
     if isinstance(node, ast.JoinedStr):
         return "".join(_word(part) for part in node.values)
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else "…"

@@ -18,7 +18,8 @@ _NUMBER = r"-?\d{1,18}$"
 
 
 class Arguments:
-    """The options that calls of `add_argument` define, by the name of the attribute that they set."""
+    """The options that a script's calls of `add_argument` (argparse) or `option` (click) define, by the name of the
+    attribute that they set."""
 
     def __init__(self, index: Index, words: tuple[str, ...]) -> None:
         self.words = words
@@ -28,8 +29,8 @@ class Arguments:
                 self.names.setdefault(name, []).append(call)
 
     def value(self, name: str) -> ast.expr | None:
-        """Return the expression that an option's value comes from: its default, or the constant in the command. None if
-        that is not known."""
+        """Return the expression that the value of the script's option `name` comes from: its default, or the constant
+        in the command. None if that is not known."""
         calls = self.names.get(name, [])
         if len(calls) != 1:
             return None
@@ -46,7 +47,8 @@ class Arguments:
         return argument(calls[0], "default")
 
     def _value_in_command(self, flags: list[str]) -> str | None:
-        """Return the value in the command: None if the option is not there, "" if its value is not certain."""
+        """Return the text that the script's command gives for the option with these flags: None if the option is not in
+        the command, "" if its value is not certain."""
         found = None
         for number, word in enumerate(self.words):
             option, equals, value = word.partition("=")

@@ -9,7 +9,8 @@ _BACKENDS = ("nccl", "gloo", "mpi")
 
 
 def backend_of(program: Program) -> str | None:
-    """Return the backend that all calls of init_process_group name; None if they name none, or if it is not certain."""
+    """Return the backend ("nccl", "gloo" or "mpi") that all calls of init_process_group in the script name; None if
+    they name none, or if it is not certain."""
     found: set[str | None] = set()
     for call in program.flow.calls("init_process_group"):
         node = argument(call, "backend", 0)

@@ -6,19 +6,20 @@ import ast
 
 
 def is_starred(node: ast.expr) -> bool:
-    """Return whether the node is `*values`."""
+    """Return whether the node of a syntax tree is a starred expression, `*values`."""
     return isinstance(node, ast.Starred)
 
 
 def is_main_guard(node: ast.If) -> bool:
-    """Return whether the node is `if __name__ == "__main__"`."""
+    """Return whether the `if` statement tests the variable `__name__`, as in `if __name__ == "__main__"`."""
     test = node.test
     sides = [test.left, *test.comparators] if isinstance(test, ast.Compare) else []
     return any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides)
 
 
 def argument(call: ast.Call, name: str, place: int | None = None) -> ast.expr | None:
-    """Return an argument by its name or its position; None if it is not passed."""
+    """Return the expression of a call's argument by its keyword `name` or its position `place`; None if it is not
+    passed, or if starred arguments hide the position."""
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value
@@ -33,7 +34,7 @@ def has_stars(call: ast.Call) -> bool:
 
 
 def literal(node: ast.AST | None) -> object:
-    """Return the value of a constant, or of a negative number; None for every other node."""
+    """Return the value of a syntax-tree node that is a constant, or a negative number; None for every other node."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         value = node.operand.value
         return -value if isinstance(value, int | float) else None

@@ -46,7 +46,8 @@ class ScriptCommand(NamedTuple):
 
 
 def script_command(argv: Sequence[str]) -> ScriptCommand | None:
-    """Return the only script that a command starts; None if it starts none or several, or if that is not certain."""
+    """Return a ScriptCommand for the only Python script that the command of a rank starts; None if the command starts
+    none or several, or if that is not certain."""
     words = list(argv)
     if not words or len(words) > _MOST_WORDS or not all(isinstance(word, str) for word in words):
         return None
@@ -57,7 +58,8 @@ def script_command(argv: Sequence[str]) -> ScriptCommand | None:
 
 
 def _shell_line(words: Sequence[str]) -> str | None:
-    """Return the line of `bash -c LINE`; None for every other command."""
+    """Return LINE if the words of a command are `bash -c LINE`, or the same with another shell; None for every other
+    command."""
     if os.path.basename(words[0]) not in _SHELLS:
         return None
     for number, word in enumerate(words[1:], 1):
@@ -86,7 +88,8 @@ def _only_command(line: str) -> ScriptCommand | None:
 
 
 def _shell_commands(line: str) -> Iterator[list[str] | None]:
-    """Yield the words of each simple command; None for a part of the line that is not a simple command."""
+    """Yield the list of words of each simple command in a shell line. Yield None for a part of the line that is not a
+    simple command, such as a subshell, and stop there."""
     try:
         words = _shell_words(line)
     except ValueError:  # an unclosed quote
@@ -121,7 +124,7 @@ def _shell_words(line: str) -> list[str]:
 
 
 def _without_prefix(words: list[str]) -> list[str]:
-    """Return a command without the variables and the words in front of its program."""
+    """Return the words of a command without the leading variable assignments and words such as `exec` and `env`."""
     while words and (re.match(_ASSIGNMENT, words[0]) or words[0] in ("exec", "env", "time", "command", "nohup")):
         words = words[1:]
     return words
@@ -146,7 +149,8 @@ def _simple_command(words: list[str], directory: str) -> ScriptCommand | None:
 def _script_of(
     words: list[str], starter: str, options: Mapping[str, str], directory: str, module: bool = False
 ) -> ScriptCommand | None:
-    """Return the script that these words begin with; None if they begin with none."""
+    """Return a ScriptCommand for the script (or, with `module`, the module) that these words of a command begin with;
+    None if they begin with none."""
     if not words or not re.fullmatch(r"[^$`*?~\x00]+", words[0]):
         return None
     script, name = ("", words[0]) if module else (words[0], "")
@@ -190,8 +194,8 @@ def _torchrun_command(words: list[str], directory: str) -> ScriptCommand | None:
 
 
 def _launcher_command(words: list[str], starter: str, directory: str) -> ScriptCommand | None:
-    """Return the script that a launcher starts whose options are too many to be known here. The script is the first
-    word that ends with .py."""
+    """Return a ScriptCommand for the script that accelerate or deepspeed starts: the first word that ends with .py. The
+    launcher's own options are too many to be known here. None if there is no such word."""
     for number, word in enumerate(words):
         if word.endswith(".py") and not word.startswith("-"):
             return _script_of(words[number:], starter, {}, directory)

@@ -14,7 +14,8 @@ _MOST_BEFORE = 400
 
 
 def deciding_tests(parent: ast.AST, child: ast.AST) -> Iterator[ast.AST]:
-    """Yield the parts of `parent` that decide whether its part `child` is executed."""
+    """Yield the parts of the syntax-tree node `parent`, such as the test of an `if`, that decide whether its part
+    `child` is executed."""
     if isinstance(parent, ast.If | ast.While | ast.IfExp):
         if child is not parent.test and not _is_certain(parent):
             yield parent.test
@@ -35,7 +36,8 @@ def _is_else(parent: ast.AST, child: ast.AST) -> bool:
 
 
 def earlier_exits(parent: ast.AST, child: ast.AST) -> Iterator[ast.AST]:
-    """Yield the tests of statements before `child`, in the same block, that leave the function or the loop."""
+    """Yield the tests of `if` and `assert` statements before `child`, in the same block of `parent`, by which the
+    function or the loop may be left. A test before a `raise` or in an `assert` counts only if it is about the rank."""
     for field in ("body", "orelse", "finalbody"):
         block = getattr(parent, field, None)
         if not isinstance(block, list) or child not in block:
@@ -49,7 +51,8 @@ def earlier_exits(parent: ast.AST, child: ast.AST) -> Iterator[ast.AST]:
 
 
 def exits_before(parent: ast.AST, child: ast.AST) -> Iterator[ast.If]:
-    """Yield the statements before `child`, in the same block, that may leave the function or the loop."""
+    """Yield the `if` statements before `child`, in the same block of `parent`, that may leave the function or the
+    loop."""
     for field in ("body", "orelse", "finalbody"):
         block = getattr(parent, field, None)
         if isinstance(block, list) and child in block:
@@ -64,8 +67,8 @@ def _may_leave(statement: ast.If) -> bool:
 
 
 def _tests_of_exit(statement: ast.If) -> Iterator[ast.AST]:
-    """Yield the test of a statement that may leave. A statement that may only raise counts only if its test is about
-    the rank."""
+    """Yield the test of an `if` statement that may leave the function or the loop. A statement that may only raise
+    counts only if its test is about the rank."""
     parts = list(ast.walk(statement))
     if any(map(_leaves, parts)):
         yield statement.test

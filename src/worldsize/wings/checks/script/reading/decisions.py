@@ -27,7 +27,8 @@ Test = tuple[ast.AST, bool | None]
 
 
 class Decisions:
-    """The decisions about one program. The results for its functions are cached."""
+    """The decisions whether some rank executes a statement of a script. The results for the script's functions are
+    cached."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -35,8 +36,8 @@ class Decisions:
         self._known: dict[Scope, bool] = {}
 
     def is_executed(self, node: ast.AST, depth: int = 0) -> bool:
-        """Return whether some rank certainly executes a node. Return False if a test might keep all ranks from it. The
-        callers of its function are followed as far as they are known."""
+        """Return whether some rank certainly executes a node of the script's syntax tree. Return False if a test might
+        keep all ranks from it. The callers of the function around the node are followed as far as they are known."""
         program = self.program
         if program.index.scope_of(node) not in self.reached or depth > _DEEPEST:
             return False
@@ -52,7 +53,8 @@ class Decisions:
         return self._known[scope]
 
     def _passes(self, test: ast.AST, wanted: bool | None) -> bool:
-        """Return whether a test has the wanted result on some rank."""
+        """Return whether a test in the script has the result `wanted` on some rank. A test about ranks has either
+        result on some rank. Return False if that is not known."""
         if wanted is None or not isinstance(test, ast.expr):
             return False
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -96,7 +98,7 @@ class Decisions:
 
 
 def _functions_by_name(program: Program) -> list[Function]:
-    """Return the functions that may be called by other means than their names in the script: by a decorator, or by a
+    """Return the functions of the script that may be called by other means than their names: by a decorator, or by a
     lookup of a name from the command or from a text."""
     index = program.index
     every = [function for functions in index.functions.values() for function in functions]
@@ -108,7 +110,8 @@ def _functions_by_name(program: Program) -> list[Function]:
 
 
 def constants(program: Program, node: ast.expr) -> list[object] | None:
-    """Return the values that an expression may have, if all of them are literals; None otherwise."""
+    """Return a list of the values that an expression in the script may have, if all of them are literals; None
+    otherwise."""
     origins = program.flow.origins(node)
     if not origins or not all(isinstance(origin, ast.Constant) for origin in origins):
         return None
@@ -116,8 +119,8 @@ def constants(program: Program, node: ast.expr) -> list[object] | None:
 
 
 def _tests(program: Program, node: ast.AST) -> Iterator[Test]:
-    """Yield the tests that decide, within its function, whether a node is executed, each with the result that it must
-    have. The result is None if it is not known."""
+    """Yield pairs (test, result) that decide, within the function around a node, whether the node is executed: the test
+    must have this result. The result is None if it is not known."""
     for parent, child in program.index.ancestors(node):
         yield from _tests_of(program, parent, child)
         for statement in exits_before(parent, child):
@@ -137,7 +140,8 @@ def _tests_of(program: Program, parent: ast.AST, child: ast.AST) -> Iterator[Tes
 
 
 def _forgives(program: Program, parent: ast.AST, child: ast.AST) -> bool:
-    """Return whether the script continues after a network failure in `child`, because of the statement around it."""
+    """Return whether the script continues after a network failure in `child`, because `parent` is a `try` with a
+    suitable handler or a `with suppress(…)` around it."""
     if isinstance(parent, ast.Try):
         return child in parent.body and any(map(_is_forgiving, parent.handlers))
     return isinstance(parent, ast.With) and any(_suppresses(program, item.context_expr) for item in parent.items)

@@ -21,8 +21,9 @@ _IMPLICIT = (
 
 
 def reached_scopes(index: Index, more: Iterable[Function] = ()) -> set[Scope]:
-    """Return the modules, `more`, and the functions whose names are used in reached code. Some of them may never be
-    called. No function that is called by its name is missing."""
+    """Return the scopes of a script that may be executed: its modules, the functions in `more`, and the functions whose
+    names are used in reached code. Some of them may never be called. No function that is called by its name is missing.
+    """
     reached: set[Scope] = {*(module.tree for module in index.modules), *more}
     waiting: list[Scope] = list(reached)
     seen: set[str] = set()
@@ -42,15 +43,16 @@ def _with_originals(index: Index, names: set[str]) -> set[str]:
 
 
 def _is_implicit(part: ast.stmt) -> bool:
-    """Return whether a statement is a method that may be called without being named."""
+    """Return whether a statement of a class is a method that may be called without being named, such as `__init__`,
+    `forward` or a decorated one."""
     if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
     return part.name.startswith("__") or part.name in _IMPLICIT or bool(part.decorator_list)
 
 
 class Flow:
-    """The index of a program, with the results of the flow analysis. `arguments` are the options that the script's
-    parsers define."""
+    """The flow analysis of a script, based on its index. `arguments` are the options that the script's parsers
+    define."""
 
     def __init__(self, index: Index, words: tuple[str, ...]) -> None:
         self.index = index
@@ -60,16 +62,17 @@ class Flow:
         self.arguments = Arguments(index, words)
 
     def calls(self, *names: str) -> list[ast.Call]:
-        """Return the calls, in reached code, of functions with one of these last names."""
+        """Return the calls, in code of the script that may be executed, of functions with one of these last names, such
+        as "init_process_group"; 100 at most."""
         return [call for call in self.index.calls_named(*names) if self.index.scopes[call] in self.reached][:MOST_CALLS]
 
     def is_reached(self, node: ast.AST) -> bool:
-        """Return whether a node may be executed."""
+        """Return whether the function or module around a node of the script may be executed."""
         return self.index.scope_of(node) in self.reached
 
     def conditions(self, node: ast.AST) -> list[ast.AST]:
-        """Return the parts that decide, within its function, whether a node is executed: tests, and statements that may
-        leave the function earlier."""
+        """Return the parts of the script that decide, within the function around a node, whether the node is executed:
+        tests, and the tests of statements that may leave the function earlier."""
         found: list[ast.AST] = []
         for parent, child in self.index.ancestors(node):
             found += deciding_tests(parent, child)
@@ -77,7 +80,8 @@ class Flow:
         return found
 
     def is_always(self, node: ast.AST, depth: int = 0) -> bool:
-        """Return whether the script executes a node with any of its options."""
+        """Return whether the script executes a node of its syntax tree with any of its options: no condition decides
+        about the node, nor about at least one chain of calls that leads to its function."""
         if self.conditions(node) or depth > _DEEPEST:
             return False
         scope = self.index.scope_of(node)
@@ -89,7 +93,8 @@ class Flow:
         return self._always[scope]
 
     def references(self, function: Function) -> list[ast.expr]:
-        """Return the places where a function is named outside itself; none if several functions have its name."""
+        """Return the expressions in reached code of the script that name a function, outside the function itself; an
+        empty list if several functions have the same name."""
         if len(self.index.functions[function.name]) != 1:
             return []
         names = [function.name, *(name for name, real in self.index.originals.items() if function.name in real)]
@@ -97,7 +102,8 @@ class Flow:
         return [place for place in found if self.index.scope_of(place) in self.reached - {function}]
 
     def origins(self, node: ast.expr, depth: int = 0) -> list[ast.expr] | None:
-        """Return the expressions that a value may come from; None if some of them are not known."""
+        """Return the expressions that the value of an expression in the script may come from, following names, options
+        and parameters; None if some of them are not known."""
         self._steps = self._steps + 1 if depth else 0
         if depth > _DEEPEST or self._steps > _MOST_STEPS:
             return None
@@ -125,7 +131,8 @@ class Flow:
         return []
 
     def _module_bindings(self, dotted: str) -> list[Binding]:
-        """Return the bindings of a name in another module of the script."""
+        """Return the bindings of a name in another module of the script, given its dotted name, such as
+        "config.batch_size"."""
         module, _, name = dotted.lstrip(".").rpartition(".")
         trees = [each.tree for each in self.index.modules if each.name == module or each.name.endswith("." + module)]
         return [value for tree in trees for value in self.index.bindings.get((tree, name), ())]
@@ -150,7 +157,8 @@ class Flow:
         return self.origins(binding, depth + 1)
 
     def caller_values(self, parameter: Parameter) -> list[ast.expr] | None:
-        """Return the values that the callers pass for a parameter; None if some of them are not known."""
+        """Return the expressions that all callers in the script pass for a function's parameter, or its default; None
+        if some of them are not known."""
         places = self.references(parameter.function)
         values: list[ast.expr] = []
         for place in places:

@@ -33,7 +33,7 @@ Binding = ast.expr | Parameter | Unknown
 
 
 class Index:
-    """The positions of calls, names and bindings in all modules.
+    """The positions of calls, names and bindings in all modules of a script.
 
     parents     the parent of each node; `scopes`: the function or module that contains a call or name
     bindings    the values bound to each name of a scope; `named`: those bound to names and attributes in all scopes
@@ -99,7 +99,8 @@ class Index:
                             stack.append((item, scope))
 
     def bind(self, target: ast.AST, value: Binding, scope: Scope) -> None:
-        """Record the value that a name, an attribute, or each name of a tuple gets."""
+        """Record `value` as a binding of the target of an assignment in `scope`: of a name, an attribute, an item, or
+        each name of a tuple."""
         if isinstance(target, ast.Name):
             self.bindings[scope, target.id].append(value)
             self.named[target.id].append(value)
@@ -120,7 +121,8 @@ class Index:
             self.bind(target, values[number] if values is not None and same else _inside(value), scope)
 
     def _bind_item(self, target: ast.Subscript, value: Binding) -> None:
-        """Record the value of a dictionary's item as an attribute: `config["rank"]` may be read as `config.rank`."""
+        """Record the value assigned to an item of a dictionary as a binding of an attribute: `config["rank"]` may be
+        read as `config.rank`."""
         if isinstance(target.slice, ast.Constant) and isinstance(target.slice.value, str):
             self.attributes[target.slice.value].append(_inside(value))
             self.named[target.slice.value].append(value)
@@ -128,7 +130,7 @@ class Index:
             self.named[target.value.id].append(value)
 
     def scope_of(self, node: ast.AST) -> Scope:
-        """Return the function or the module that contains a node."""
+        """Return the function or the module of the script that contains a node; the module itself for a module."""
         if isinstance(node, ast.Module):
             return node
         while node not in self.scopes:
@@ -138,11 +140,12 @@ class Index:
         return self.scopes[node]
 
     def file_of(self, node: ast.AST) -> str:
-        """Return the path of the file that contains a node."""
+        """Return the path, relative to the code's directory, of the script's file that contains a node."""
         return self.module_of[self.scope_of(node)].path
 
     def ancestors(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-        """Yield the pairs (parent, child) from a node up to its function or module."""
+        """Yield the pairs (parent, child) of the syntax tree from a node up to the function or module that contains
+        it."""
         while node in self.parents:
             parent = self.parents[node]
             yield parent, node
@@ -173,11 +176,12 @@ class Index:
         return ".".join([head, *reversed(parts)])
 
     def last_name(self, node: ast.AST) -> str:
-        """Return the last part of the full name of a node."""
+        """Return the last part of the full name of a function or value: "get_rank" for `dist.get_rank`; "" for a node
+        that is not a name."""
         return self.full_name(node).rpartition(".")[2]
 
     def calls_named(self, *names: str) -> list[ast.Call]:
-        """Return the calls of functions whose last name is one of these."""
+        """Return the calls in all modules of the script of functions whose last name is in `names`."""
         if not self._by_name:
             for call in self.calls:
                 self._by_name[self.last_name(call.func)].append(call)

@@ -43,8 +43,9 @@ _BRANDS = {
 
 
 class Program:
-    """A script that was read. `ranks_per_node` and `world_size` are the numbers that the processes of the script would
-    see, including the processes that torchrun starts. `nodes` is 1 if all nodes are virtual."""
+    """A script that was read, without executing it. `ranks_per_node` and `world_size` are the numbers that the
+    processes of the script would see, including the processes that torchrun starts. `nodes` is 1 if all nodes are
+    virtual."""
 
     def __init__(self, request: ScriptRequest, command: ScriptCommand, sources: Sources, index: Index) -> None:
         self.request, self.command, self.sources, self.index = request, command, sources, index
@@ -56,11 +57,12 @@ class Program:
         self.brands = {name for name, modules in _BRANDS.items() if self.imports(modules)}
 
     def imports(self, names: Iterable[str]) -> bool:
-        """Return whether the script imports one of these modules, or a part of one."""
+        """Return whether the script imports one of the modules in `names`, or a part of one."""
         return any(found == name or found.startswith(name + ".") for name in names for found in self.index.imported)
 
     def finding(self, id: str, node: ast.AST, what: str, verdict: str, hint: str) -> ScriptFinding:
-        """Return a finding at a node of one of the program's trees."""
+        """Return a ScriptFinding with the file and line of `node`, which is a node of one of the script's syntax
+        trees."""
         return ScriptFinding(id, self.index.file_of(node), getattr(node, "lineno", 0), what, verdict, hint)
 
     def is_plain_data_parallel(self) -> bool:
@@ -96,8 +98,8 @@ class Program:
 
 
 def processes_of_torchrun(command: ScriptCommand) -> int | None:
-    """Return the number of processes that the command's torchrun starts on each node; None if there is no torchrun, or
-    if it determines the number itself."""
+    """Return the number of processes that the torchrun in the script's command starts on each node; None if there is no
+    torchrun, or if it determines the number itself."""
     if command.starter != "torchrun":
         return None
     value = command.options.get("nproc_per_node", "1")
@@ -105,7 +107,8 @@ def processes_of_torchrun(command: ScriptCommand) -> int | None:
 
 
 def read_program(request: ScriptRequest, clock: Callable[[], float]) -> Program | None:
-    """Read the script that a command starts; None if there is none that can be read within the bounds."""
+    """Read the Python script that the command of the request starts, and return it as a Program; None if there is none
+    that can be read completely within the bounds."""
     try:
         return _read_program(request, clock)
     except Exception:  # noqa: BLE001  a check continues without the script if its source is strange
@@ -129,8 +132,9 @@ def _read_program(request: ScriptRequest, clock: Callable[[], float]) -> Program
 def read_partly(
     request: ScriptRequest, command: ScriptCommand, clock: Callable[[], float], bounds: Bounds
 ) -> Program | None:
-    """Read a script of which some files may be missing, because they cannot be read or are too many. For this reason,
-    code that is not found may still exist. None if the script is not found, or if the time limit is reached."""
+    """Read a script of which some files may be missing, because they cannot be read or are too many, and return it as a
+    Program. For this reason, code that is not found may still exist. None if the script is not found, or if the time
+    limit is reached."""
     try:
         end = clock() + bounds.seconds
         sources = read_sources(request.code_dir, command, clock, bounds) if os.path.isdir(request.code_dir) else None

@@ -16,7 +16,8 @@ _CALLS = (
 
 
 def is_global_rank(program: Program, node: ast.expr) -> bool:
-    """Return whether a value is certainly the global rank, and not the local one."""
+    """Return whether the value of an expression in the script is certainly the global rank (such as `dist.get_rank()`
+    or `os.environ["RANK"]`), and not the local one."""
     origins = program.flow.origins(node)
     return bool(origins) and all(_is_rank(program, origin) for origin in origins or ())
 

@@ -37,7 +37,8 @@ class ShellCommand(NamedTuple):
 
 
 def shell_commands(text: str, directory: str = "", depth: int = 0) -> Iterator[ShellCommand]:
-    """Yield the commands of a text in their order, including those of a `bash -c LINE` in it."""
+    """Yield a ShellCommand for each simple command of a shell text in their order, including those of a `bash -c LINE`
+    in it. `directory` is the initial directory."""
     reader = _Reader(directory)
     for number, (words, before) in enumerate(_split_commands(_words(text[:_MOST_TEXT]))):
         command = reader.take(words, before) if number < _MOST_COMMANDS else None
@@ -52,12 +53,12 @@ def shell_commands(text: str, directory: str = "", depth: int = 0) -> Iterator[S
 
 
 def variables_set_in(text: str) -> set[str]:
-    """Return the names to which a text assigns a value, with `export` or without."""
+    """Return the names of the variables to which a shell text assigns a value, with `export` or without."""
     return set(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)=", text[:_MOST_TEXT]))
 
 
 class _Reader:
-    """The state of the parser at the current position of the text: the directory, and the blocks around it."""
+    """The state of the parser for a shell text at its current position: the directory, and the blocks around it."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -82,7 +83,8 @@ class _Reader:
         return ShellCommand(tuple(words), tuple(variables), self.directory, guarded or any(self.blocks))
 
     def _without_keywords(self, words: list[str]) -> list[str]:
-        """Record the blocks that begin and end here, and return the words without their keywords."""
+        """Record the shell blocks (`if`, `for`, `case` and the like) that begin and end with these words of a command,
+        and return the words without the blocks' keywords."""
         while words:
             if words[0] in _OPENS:
                 if words[0] == "elif" and self.blocks:
@@ -118,7 +120,8 @@ def _asks_rank(words: list[str]) -> bool:
 
 
 def _inner_line(words: tuple[str, ...]) -> str | None:
-    """Return the line of `bash -c LINE`, also if another program starts the shell; None if there is none."""
+    """Return LINE if the words of a command contain `bash -c LINE`, or the same with another shell, also after another
+    program; None otherwise."""
     for number, word in enumerate(words):
         if os.path.basename(word) in _SHELLS:
             for place in range(number + 1, len(words) - 1):
@@ -138,7 +141,7 @@ def _words(text: str) -> list[str]:
 
 
 def _without_heredocs(text: str) -> str:
-    """Return a text without comment lines and without the contents of here-documents."""
+    """Return a shell text without comment lines and without the contents of here-documents."""
     kept, end = [], ""
     for line in text.splitlines():
         if end:
@@ -166,7 +169,8 @@ def _lex(text: str) -> list[str]:
 
 
 def _split_commands(words: list[str]) -> Iterator[tuple[list[str], str]]:
-    """Yield the words of each command, and the separator in front of it: ";", "&&", "||" and the like."""
+    """Split the words of a shell text into simple commands. Yield the words of each command, and the separator in front
+    of it: ";", "&&", "||" and the like."""
     command: list[str] = []
     before, skipped, comment = "", False, False
     for word in [*words, "\n"]:

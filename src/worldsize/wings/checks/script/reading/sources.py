@@ -102,7 +102,8 @@ class _Reader:
         return None if source is None else parse_source(source)
 
     def imported_files(self, module: SourceModule) -> Iterator[tuple[str, str, str]]:
-        """Yield the files of this code that a module imports, each as (path, name, package)."""
+        """Yield the files of the script's own code that a module imports, each as (path, dotted name, package). Stop
+        and mark the reading as incomplete if there are too many names or the time is over."""
         for name, level, names in imports_of(module.tree):
             self.looked_for += 1 + len(names)
             if self.looked_for > _MOST_LOOKED_FOR or self.clock() >= self.end:
@@ -139,8 +140,8 @@ def _holds(folder: str, top: str) -> bool:
 
 
 def _is_namespace(base: str) -> bool:
-    """Return whether a directory, which has no `__init__.py`, contains Python files. Only the first 10,000 entries of a
-    large directory, such as a data set, are examined."""
+    """Return whether `base` is a directory that contains Python files, so that it is a package without an
+    `__init__.py`. Only the first 10,000 entries of a large directory, such as a data set, are examined."""
     try:
         with os.scandir(base) as entries:
             return any(entry.name.endswith(".py") for entry in islice(entries, _MOST_ENTRIES))
@@ -149,7 +150,8 @@ def _is_namespace(base: str) -> bool:
 
 
 def imports_of(tree: ast.Module) -> Iterator[Import]:
-    """Yield all imports, including those inside functions, as (module, level, names)."""
+    """Yield all imports in a module's syntax tree, including those inside functions, as (module, level, names). `level`
+    is the number of leading dots."""
     stack: list[ast.AST] = [tree]
     while stack:
         node = stack.pop()
@@ -163,8 +165,8 @@ def imports_of(tree: ast.Module) -> Iterator[Import]:
 
 
 def parse_source(source: bytes) -> ast.Module | None:
-    """Parse a source and return its tree; None if it is not valid for this Python, is nested too deeply, or would take
-    very long to parse."""
+    """Parse the bytes of a Python file and return their syntax tree; None if the source is not valid for this Python,
+    is nested too deeply, or would take very long to parse."""
     if source.count(b"{") * len(source) > _MOST_SCANNED and re.search(rb"[fF][rR]?['\"]", source):
         return None
     try:
@@ -176,8 +178,8 @@ def parse_source(source: bytes) -> ast.Module | None:
 
 
 def read_sources(code_dir: str, command: ScriptCommand, clock: Callable[[], float], bounds: Bounds = _USUAL) -> Sources:
-    """Read a script and the modules of its own code that it imports. `complete` is False if the bounds are reached, or
-    if a file cannot be read or parsed."""
+    """Read the script of a ScriptCommand and the modules of its own code in `code_dir` that it imports, and return
+    their Sources. `complete` is False if the bounds are reached, or if a file cannot be read or parsed."""
     reader = _Reader(code_dir, command, clock, bounds)
     try:
         reader.read(command)

@@ -20,7 +20,7 @@ _ENDS = ("parse_args", "parse_known_args", "ArgumentParser", "getLogger", "parse
 
 
 def plain_words(node: ast.AST) -> Iterator[str]:
-    """Yield the names, attributes, keywords and texts in an expression itself."""
+    """Yield the names, attributes, keywords and string literals that occur in an expression of the script."""
     for part in ast.walk(node):
         if isinstance(part, ast.Name):
             yield part.id
@@ -33,18 +33,20 @@ def plain_words(node: ast.AST) -> Iterator[str]:
 
 
 def names_rank(word: str) -> bool:
-    """Return whether a word may identify this rank, process or node."""
+    """Return whether a word of the script, such as `local_rank` or `is_main`, may identify this rank, process or
+    node."""
     return re.search(_RANK, word) is not None
 
 
 def mentions_rank(words: set[str]) -> bool:
-    """Return whether one of these words may identify this rank, process or node."""
+    """Return whether one of these words of the script may identify this rank, process or node."""
     return any(names_rank(word) for word in words)
 
 
 def words_behind(flow: Flow, node: ast.AST) -> set[str]:
-    """Return the words of an expression, and of everything that its names are bound to anywhere: assignments in every
-    scope, values that callers pass, and the bodies of the script's own functions that it calls."""
+    """Return the words that an expression in the script depends on: its own, and those of everything that its names are
+    bound to anywhere: assignments in every scope, values that callers pass, and the bodies of the script's own
+    functions that it calls."""
     index, found, waiting, steps = flow.index, set[str](), [node], 0
     while waiting and len(found) < _MOST_WORDS and steps < _MOST_STEPS:
         steps += 1

@@ -18,8 +18,8 @@ _WAIT = "the ranks of the other nodes would wait for their own rank 0"
 
 
 def fixed_addresses(program: Program) -> Iterator[ScriptFinding]:
-    """Yield a finding if a script on several nodes uses the loopback address for the rendezvous, or a port that is not
-    that of the run."""
+    """Yield a ScriptFinding if a script on several nodes uses the loopback address for the rendezvous, or a port that
+    is not that of the run."""
     if program.nodes < 2:
         return
     loopback = list(_loopback_arguments(program))
@@ -41,7 +41,8 @@ def _is_loopback(program: Program, node: ast.expr | None) -> bool:
 
 
 def _loopback_arguments(program: Program) -> Iterator[ScriptFinding]:
-    """Yield the findings about loopback addresses in the arguments of the rendezvous call."""
+    """Yield a ScriptFinding for each call in the script that creates the process group with a loopback address among
+    its arguments."""
     for names, keyword, place in (
         (("init_process_group",), "init_method", 1),
         (("init_distributed",), "init_method", None),
@@ -59,7 +60,8 @@ def _loopback_arguments(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _reads_variables(program: Program) -> bool:
-    """Return whether torch reads MASTER_ADDR, because the process groups have no address of their own."""
+    """Return whether torch reads MASTER_ADDR in this script, because the calls that create its process groups have no
+    address of their own."""
     calls = program.flow.calls(*_USES_VARIABLES)
     return bool(calls) and all(_uses_variables(program, call) for call in calls)
 
@@ -72,8 +74,8 @@ def _uses_variables(program: Program, call: ast.Call) -> bool:
 
 
 def _certain_assignments(program: Program, variable: str) -> list[tuple[ast.Assign, ast.expr]]:
-    """Return the statements `os.environ[variable] = value` if all of them are always executed; an empty list
-    otherwise."""
+    """Return pairs (statement, value) for the statements `os.environ[variable] = value` in the script if all of them
+    are always executed; an empty list otherwise."""
     found = list(_assignments(program, variable))
     return found if all(program.flow.is_always(store) for store, _ in found) else []
 

@@ -35,7 +35,8 @@ _RANK_WORD = r"\$.*(RANK|PROC|TASK|NODE|ID|HOST|LOCAL|COMM)|[`]|\$\("
 
 
 def separate_trainings(program: Program) -> Iterator[ScriptFinding]:
-    """Yield a finding for a training that has no sign of distribution, if several ranks are requested."""
+    """Yield a ScriptFinding for a training script that has no sign of distribution, if several ranks are requested:
+    each rank would train by itself."""
     if (
         program.world_size < 2
         or program.request.data_parallel
@@ -98,7 +99,8 @@ def _all_words(program: Program) -> Iterator[str]:
 
 
 def _training(program: Program) -> tuple[ast.Call, str] | None:
-    """Return the call which shows that the script trains, and the framework; None if there is none."""
+    """Return the call which shows that the script trains, and the framework ("torch", "tensorflow" or "jax"); None if
+    there is none."""
     flow = program.flow
     if program.imports(("torch",)) and flow.calls("step") and _optimizer(program):
         return next(((call, "torch") for call in flow.calls("backward") if isinstance(call.func, ast.Attribute)), None)
@@ -118,7 +120,8 @@ def _optimizer(program: Program) -> bool:
 
 
 def _is_optional(program: Program, call: ast.Call) -> bool:
-    """Return whether an option might choose something other than training."""
+    """Return whether an option of the script might choose something other than training, so that `call` is not
+    executed."""
     return any(_is_undecided(program, test) for test in _tests_on_the_way(program, call))
 
 
@@ -137,7 +140,8 @@ def _tests_on_the_way(program: Program, call: ast.AST) -> list[ast.AST]:
 
 
 def _chooses_mode(node: ast.AST) -> bool:
-    """Return whether the node is a comparison such as `args.task == "train"`."""
+    """Return whether the node of the script's syntax tree is a comparison that chooses a mode, such as `args.task ==
+    "train"`."""
     if not isinstance(node, ast.Compare):
         return False
     texts = [str(literal(part)) for part in (node.left, *node.comparators) if isinstance(part, ast.Constant)]

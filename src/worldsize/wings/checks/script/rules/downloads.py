@@ -35,7 +35,8 @@ Place = tuple[str, int]
 
 
 def download_findings(request: ScriptRequest, clock: Callable[[], float]) -> list[ScriptFinding]:
-    """Return a finding for each of the first downloads, and one for all others; none if the nodes are not offline."""
+    """Return a ScriptFinding for each of the first eight downloads of the job's commands and scripts that are not
+    staged, and one for all others; an empty list if the nodes are not offline."""
     if not request.offline:
         return []
     known = {*request.environ, *(name for text in request.texts for name in variables_set_in(text))}
@@ -68,8 +69,8 @@ def _downloads(request: ScriptRequest, clock: Callable[[], float], known: set[st
 def _in_script(
     request: ScriptRequest, script: ScriptCommand, known: set[str], clock: Callable[[], float]
 ) -> Iterator[tuple[Place, Download]]:
-    """Yield the downloads of a script with their file and line. A script with an absolute path outside the code is read
-    as a separate program."""
+    """Yield pairs ((file, line), Download) for the downloads in a script that are neither kept offline nor available
+    elsewhere. A script with an absolute path outside the code is read as a separate program."""
     outside, code = "", os.path.join(os.path.realpath(request.code_dir), "") if request.code_dir else ""
     if os.path.isabs(script.script) and not (code and os.path.realpath(script.script).startswith(code)):
         outside, name = os.path.split(script.script)
@@ -96,7 +97,8 @@ def _hint(download: Download) -> str:
 
 
 def _name_for_people(name: str) -> str:
-    """Return a name as text for users. A URL is returned without user, password and query, which may be secrets."""
+    """Return the name of a downloaded object as text for users. A URL is returned without user, password and query,
+    which may be secrets."""
     if "://" not in name:
         return name
     try:

@@ -17,7 +17,8 @@ _ENVIRONMENT_HINT = "set num_nodes={nodes} and devices={ranks}, as the job has t
 
 
 def wrong_distributions(program: Program) -> Iterator[ScriptFinding]:
-    """Yield a finding for each framework that needs another `distribution` than that of the job."""
+    """Yield a ScriptFinding for each framework in the script (Horovod, MPI, TensorFlow, Lightning, torchrun) that needs
+    another `distribution` than that of the job."""
     if program.world_size < 2 or program.request.data_parallel:
         return
     yield from _horovod(program)
@@ -38,8 +39,8 @@ def _is_started_by_mpi(program: Program) -> bool:
 
 
 def _horovod(program: Program) -> Iterator[ScriptFinding]:
-    """Yield a finding if Horovod cannot find its ranks. It finds them through its rendezvous server, which `type:
-    horovod` starts, or through MPI."""
+    """Yield a ScriptFinding if the script uses Horovod and Horovod cannot find its ranks. It finds them through its
+    rendezvous server, which `type: horovod` starts, or through MPI."""
     if program.brands != {"horovod"} or _is_started_by_mpi(program) or _sets(program, "HOROVOD_GLOO_RENDEZVOUS_ADDR"):
         return
     for call in program.flow.calls("init"):
@@ -62,7 +63,7 @@ def _mpi(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _sets(program: Program, name: str) -> bool:
-    """Return whether the job sets a variable of this name, or the script contains the name."""
+    """Return whether the job sets an environment variable of this name, or the script contains the name as a string."""
     return name in program.request.environ or any(node.value == name for node in program.index.strings)
 
 
@@ -83,7 +84,8 @@ def _tensorflow(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _mirrored_strategy(program: Program) -> Iterator[ScriptFinding]:
-    """Yield a finding for MirroredStrategy, which uses only the GPUs of one process."""
+    """Yield a ScriptFinding if the script always uses TensorFlow's MirroredStrategy, which uses only the GPUs of one
+    process."""
     for call in program.flow.calls("MirroredStrategy"):
         if program.index.full_name(call.func).startswith("tensorflow.") and program.flow.is_always(call):
             what = f"{program.world_size} separate trainings would run: MirroredStrategy uses one process only"
@@ -93,8 +95,9 @@ def _mirrored_strategy(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _lightning(program: Program) -> Iterator[ScriptFinding]:
-    """Yield a finding if Lightning's Trainer contradicts the job. Lightning reads the numbers of nodes and ranks only
-    from its Trainer, and uses one node if the Trainer does not set it."""
+    """Yield a ScriptFinding if the numbers of nodes and devices of Lightning's Trainer in the script contradict the
+    job. Lightning reads the numbers of nodes and ranks only from its Trainer, and uses one node if the Trainer does not
+    set it."""
     if not {"lightning"} <= program.brands <= {"lightning", "torch.distributed"}:
         return
     if program.command.starter != "python" or not program.flow.calls("fit", "launch"):
@@ -112,7 +115,8 @@ def _is_lightning(program: Program, call: ast.Call) -> bool:
 
 
 def _contradiction(program: Program, call: ast.Call) -> str:
-    """Return how the nodes and devices of a Trainer differ from those of the job; "" if they may be the same."""
+    """Return a text that states how the nodes and devices of a call of Lightning's Trainer differ from those of the
+    job; "" if they may be the same."""
     if has_stars(call) or argument(call, "plugins") is not None:
         return ""
     nodes, ranks = program.request.nodes, program.ranks_per_node
@@ -138,7 +142,8 @@ def _count(program: Program, node: ast.expr | None, absent: int | None) -> int |
 
 
 def _torchrun(program: Program) -> Iterator[ScriptFinding]:
-    """Yield a finding for a torchrun in the command that is started for one node only."""
+    """Yield a ScriptFinding if the job's command starts torchrun for one node only, although the job has several
+    nodes."""
     request, command = program.request, program.command
     if command.starter != "torchrun" or request.nodes < 2 or any(name.startswith("PET_") for name in request.environ):
         return

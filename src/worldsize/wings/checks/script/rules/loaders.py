@@ -33,7 +33,8 @@ _DATA = r"(?i)data|loader|split|batch|sample|part"
 
 
 def loader_findings(program: Program) -> Iterator[ScriptFinding]:
-    """Yield the findings about samplers and about too many workers."""
+    """Yield the ScriptFindings about missing or wrong DistributedSamplers in the script's data loaders, and about too
+    many loader workers."""
     if program.is_plain_data_parallel():
         yield from _both_shuffle(program)
         yield from _without_sampler(program)
@@ -57,7 +58,8 @@ _SAMPLER = "DistributedSampler"
 
 
 def _without_sampler(program: Program) -> Iterator[ScriptFinding]:
-    """Yield a finding for a loader that shuffles all of the data in every rank."""
+    """Yield a ScriptFinding for the first DataLoader that shuffles all of the data in every rank, because it has no
+    sampler that divides the data."""
     if _splits_itself(program):
         return
     for call in program.flow.calls("DataLoader"):
@@ -74,7 +76,8 @@ def _without_sampler(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _splits_itself(program: Program) -> bool:
-    """Return whether anything in the script might give each rank a part of the data, or its own random order."""
+    """Return whether anything in the script, such as a sampler or a slice by rank, might give each rank a part of the
+    data, or its own random order."""
     index = program.index
     words = (*index.named, *index.references, *index.functions, *index.classes, *index.originals, *index.keywords)
     if any(re.search(_OWN_SPLIT, word) for word in words) or any(
@@ -95,7 +98,8 @@ def _is_data(program: Program, call: ast.Call) -> bool:
 
 
 def _deciding_arguments(call: ast.Call) -> list[ast.AST]:
-    """Return the arguments by which a call may give each rank different data."""
+    """Return the arguments of a call that creates data or a loader by which the call may give each rank different data:
+    all except the batch size, the number of workers and the pinned device."""
     named = [each for each in call.keywords if each.arg not in ("batch_size", "num_workers", "pin_memory_device")]
     return [*call.args, *named]
 
@@ -109,7 +113,8 @@ def _about_rank(node: ast.AST) -> bool:
 
 
 def _is_held_back(program: Program, call: ast.Call) -> bool:
-    """Return whether a loader or sampler is not meant for training, according to the names around it."""
+    """Return whether the call creates a loader or sampler that is not meant for training, according to the names around
+    it, such as `val` or `test`."""
     words = set(plain_words(call))
     for parent, _ in program.index.ancestors(call):
         if isinstance(parent, ast.Assign):
@@ -120,8 +125,8 @@ def _is_held_back(program: Program, call: ast.Call) -> bool:
 
 
 def _without_set_epoch(program: Program) -> Iterator[ScriptFinding]:
-    """Yield a finding for a DistributedSampler without set_epoch. It uses the same order in every epoch unless it gets
-    the epoch's number."""
+    """Yield a ScriptFinding if the script has a DistributedSampler and calls no `set_epoch`. The sampler uses the same
+    order in every epoch unless it gets the epoch's number."""
     if "set_epoch" in program.index.references or "epoch" in program.index.attributes:
         return
     if any(node.value == "set_epoch" for node in program.index.strings) or not _epochs(program):
@@ -140,7 +145,7 @@ def _without_set_epoch(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _epochs(program: Program) -> bool:
-    """Return whether there is a loop over more than one epoch."""
+    """Return whether the script has a loop over more than one epoch, according to the name of the loop's variable."""
     for name, bindings in program.index.named.items():
         if re.fullmatch(r"(i_?|n_?|cur\w*_)?(epoch|ep)(_?(i|idx|num|number))?", name):
             loops = [each.of for each in bindings if isinstance(each, Unknown)]
@@ -159,8 +164,8 @@ def _is_long_range(program: Program, loop: ast.expr) -> bool:
 
 
 def workers_of(program: Program) -> int | None:
-    """Return the largest number of workers of any DataLoader; None if there is no DataLoader, or if the number of one
-    is not known."""
+    """Return the largest number of loader workers of any DataLoader in the script; None if there is no DataLoader, or
+    if the number of one is not known."""
     found: list[int] = []
     for call in program.flow.calls("DataLoader"):
         node = argument(call, "num_workers", 5)

@@ -20,7 +20,8 @@ _PRINTS = ("print", "info", "debug", "warning", "error", "log", "write")
 
 
 def global_devices(program: Program) -> Iterator[ScriptFinding]:
-    """Yield a finding if the global rank is used as the number of a GPU. Each node counts its GPUs from 0."""
+    """Yield a ScriptFinding if the script uses the global rank as the number of a GPU on several nodes. Each node
+    counts its GPUs from 0."""
     gpus = program.request.gpus_per_node
     if program.nodes < 2 or not _may_have_too_few(program):
         return
@@ -41,12 +42,14 @@ def _may_have_too_few(program: Program) -> bool:
 
 
 def _is_chosen(program: Program, node: ast.AST) -> bool:
-    """Return whether the script checks its rank, node or world before it uses the GPU."""
+    """Return whether the script tests its rank, node or world size before it uses the GPU at this node of the syntax
+    tree."""
     return any(re.search(_OTHER_TEST, word) for test in program.flow.conditions(node) for word in plain_words(test))
 
 
 def _chosen_devices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
-    """Yield (place, number) for each GPU that the script chooses by a number."""
+    """Yield pairs (node, expression of the number) for each place in the script that chooses a GPU by a number, such as
+    `torch.cuda.set_device(rank)`."""
     flow = program.flow
     for call in flow.calls("set_device", "to", "cuda"):
         if len(call.args) == 1 and isinstance(call.func, ast.Attribute):
@@ -62,7 +65,8 @@ def _chosen_devices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
 
 
 def _named_devices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
-    """Yield (place, number) for texts such as f"cuda:{rank}"."""
+    """Yield pairs (node, expression of the number) for the texts in the script that name a GPU, such as
+    f"cuda:{rank}"."""
     for constant in program.index.strings[:2000]:
         parent = program.index.parents.get(constant)
         value = str(constant.value)
@@ -84,8 +88,8 @@ def _is_printed(program: Program, node: ast.AST) -> bool:
 
 
 def crowded_gpus(program: Program) -> Iterator[ScriptFinding]:
-    """Yield a finding if a node has more processes than GPUs, for a script that computes on GPUs, or if each rank would
-    start further processes. NCCL refuses two ranks on one GPU."""
+    """Yield a ScriptFinding if a node has more processes than GPUs, for a script that computes on GPUs, or if each rank
+    would start further processes by torchrun or mp.spawn. NCCL refuses two ranks on one GPU."""
     yield from _spawning(program)
     started = processes_of_torchrun(program.command)
     ranks, gpus = program.request.ranks_per_node, program.request.gpus_per_node
@@ -116,7 +120,7 @@ def _says_cuda(call: ast.Call) -> bool:
 
 
 def _meets_others(program: Program, function: ast.expr | None) -> bool:
-    """Return whether a function, or one that it names, creates a process group."""
+    """Return whether the body of a function in the script, or of a function that it names, creates a process group."""
     waiting, seen = [program.index.last_name(function)] if function is not None else [], set[str]()
     while waiting:
         name = waiting.pop()
@@ -129,7 +133,8 @@ def _meets_others(program: Program, function: ast.expr | None) -> bool:
 
 
 def _spawning(program: Program) -> Iterator[ScriptFinding]:
-    """Yield a finding for mp.spawn, which starts further processes in each rank."""
+    """Yield a ScriptFinding if the script calls mp.spawn, which starts further processes in each rank, although the job
+    has several ranks per node."""
     ranks = program.request.ranks_per_node
     if ranks < 2 or not program.flow.calls("init_process_group"):
         return

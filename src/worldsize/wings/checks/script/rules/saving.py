@@ -22,7 +22,7 @@ _MOST_CALLERS = 5
 
 
 def saves_by_all(program: Program) -> Iterator[ScriptFinding]:
-    """Yield a finding for a torch.save to one path in all ranks at the same time."""
+    """Yield a ScriptFinding for a call of torch.save that all ranks execute at the same time with the same path."""
     if not _is_plain(program):
         return
     for call in program.flow.calls("save"):
@@ -38,13 +38,15 @@ def saves_by_all(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _is_plain(program: Program) -> bool:
-    """Return whether each rank has the whole model."""
+    """Return whether each rank of the script has the whole model: the script uses plain data parallelism, and nothing
+    in it names sharding."""
     names = (*program.index.named, *program.index.references, *program.index.imported)
     return program.is_plain_data_parallel() and not any(re.search(_SHARDED, word) for word in names)
 
 
 def _to_one_file(program: Program, call: ast.Call) -> bool:
-    """Return whether the path has the suffix of a checkpoint, and depends on nothing that differs between ranks."""
+    """Return whether the path of a call of torch.save has the suffix of a checkpoint, and depends on nothing that
+    differs between ranks."""
     path = argument(call, "f", 1)
     if path is None or not any(re.search(_FILE, word) for word in _words_of_path(program, path)):
         return False
@@ -57,7 +59,8 @@ def _words_of_path(program: Program, path: ast.expr) -> Iterator[str]:
 
 
 def _by_all(program: Program, node: ast.AST, depth: int) -> bool:
-    """Return whether all paths of execution to a node are free of tests that might be about the rank."""
+    """Return whether all ranks execute a node of the script: all paths of execution to the node are free of tests that
+    might be about the rank."""
     if depth > _DEEPEST or not _asks_nothing(program, node):
         return False
     scope = program.index.scope_of(node)
@@ -72,7 +75,8 @@ def _by_all(program: Program, node: ast.AST, depth: int) -> bool:
 
 
 def _asks_nothing(program: Program, node: ast.AST) -> bool:
-    """Return whether nothing within its function restricts a node to some ranks."""
+    """Return whether no test and no context manager within the function around a node restricts the node to some
+    ranks."""
     if any(_may_ask_rank(program, test) for test in program.flow.conditions(node)):
         return False
     return not any(isinstance(parent, ast.With) and _in_context(parent) for parent, _ in program.index.ancestors(node))
@@ -116,7 +120,8 @@ def _parts(test: ast.expr) -> Iterator[ast.expr]:
 
 
 def _part_asks(program: Program, part: ast.expr) -> bool:
-    """Return whether a part of a test may be about the rank. Names are followed to their bindings."""
+    """Return whether an operand of a test in the script may be about the rank. Names are followed to their bindings.
+    Any call may be."""
     if isinstance(part, ast.Call):
         return True
     if isinstance(part, ast.Compare):
@@ -128,7 +133,8 @@ def _part_asks(program: Program, part: ast.expr) -> bool:
 
 
 def _near_words(program: Program, node: ast.AST) -> Iterator[str]:
-    """Yield the words of an expression, and of the direct bindings of its names."""
+    """Yield the words of an expression in the script, and the words of the values that its names are directly bound
+    to."""
     for word in plain_words(node):
         yield word
         for binding in program.index.named.get(word, ())[:50]:

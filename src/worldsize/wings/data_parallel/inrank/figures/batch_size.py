@@ -31,12 +31,13 @@ class BatchSize(int):
 
 
 def made_size(whole: int, local: int) -> int:
-    """Return the number as a BatchSize; as a plain integer if it is the same for the slice."""
+    """Return the size `whole` of the whole batch as a BatchSize with the value `local` for this rank's slice; as a
+    plain integer if both are the same."""
     return int(whole) if whole == local else BatchSize(whole, local)
 
 
 def local_number(number: Any) -> Any:
-    """Return the value of a number for the slice. Return any other value unchanged."""
+    """Return the value of a BatchSize for this rank's slice of the batch. Return any other value unchanged."""
     return number.local if type(number) is BatchSize else number
 
 

@@ -12,8 +12,9 @@ from .parts import COMPUTED, Frozen, Part, PartTable, mapped, tensors_in
 
 
 class Call:
-    """A call of a function. `name` is the function's name without the marks of variants. `in_place` means that it
-    changes its first argument. `parts` are those of the known tensors, in the order of the arguments."""
+    """A call of a torch function. `name` is the function's name without the marks of variants. `in_place` means that
+    the function changes its first argument. `parts` are the Parts of those argument tensors whose relation to the whole
+    batch is known, in the order of the arguments."""
 
     __slots__ = ("args", "function", "in_place", "kwargs", "name", "parts", "table", "tensors")
 
@@ -28,13 +29,14 @@ class Call:
         self.parts: list[Part] = [part for each in self.tensors for part in (table.get(each),) if part is not None]
 
     def run_own(self) -> Any:
-        """Call the function with this rank's slice and return its result."""
+        """Call the torch function with this rank's slice of the batch, and with sizes of the slice instead of the whole
+        batch, and return its result."""
         if self.name in ARITHMETIC or not _has_size((self.args, self.kwargs)):
             return self.function(*self.args, **self.kwargs)
         return self.function(*mapped(self.args, local_number), **mapped(self.kwargs, local_number))
 
     def changed(self, change: Callable[[Any], Any]) -> Call:
-        """Return the call with each argument replaced by the result of `change`."""
+        """Return a Call of the same torch function with each argument replaced by the result of `change`."""
         args, kwargs = mapped(self.args, change), mapped(self.kwargs, change)
         return Call(self.table, self.name, self.in_place, self.function, args, kwargs)
 
@@ -52,8 +54,8 @@ class Call:
         return max((part.depth for part in self.parts), default=0)
 
     def recipe(self) -> Part:
-        """Return a COMPUTED part for the result of the call. The whole batch's result is computed from the whole
-        batch's arguments when it is requested."""
+        """Return a Part of the kind COMPUTED for the result of the torch function. The whole batch's result is computed
+        from the whole batch's arguments when it is requested."""
         args, kwargs = mapped(self.args, self._frozen), mapped(self.kwargs, self._frozen)
         return Part(COMPUTED, recipe=(self.function, args, kwargs), depth=self.depth + 1)
 

@@ -13,7 +13,7 @@ _DIMS = 8
 
 
 def rows_of(local: int, dim: int = 0) -> Part:
-    """Return the part of a tensor that has the slice's samples in one dimension."""
+    """Return a Part that states that a tensor has the `local` samples of the rank's slice in dimension `dim`."""
     return Part(ROWS, dim, ((int(local), True),))
 
 
@@ -25,8 +25,9 @@ class CollatedSlices:
         self._dims: dict[tuple[int, int], int] = {}
 
     def note(self, tensors: list[Any], local: int, maker: int, likely: int | None = None) -> None:
-        """Record the parts of the tensors of a slice that `maker` has made. All ranks must call this. `likely` is the
-        dimension of the samples, if several are possible."""
+        """Record the Parts of the tensors of a rank's slice (`local` samples), which `maker` has made, by comparing the
+        shapes on all ranks. All ranks must call this. `likely` is the dimension of the samples, if several are
+        possible."""
         mine = [[tensor.dim(), *tensor.shape, *[-1] * _DIMS][: _DIMS + 1] for tensor in tensors]
         counts = self._exchange.gather_numbers([float(len(mine))])
         if any(count != counts[0] for count in counts):

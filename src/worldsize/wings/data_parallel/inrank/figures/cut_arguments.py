@@ -26,9 +26,9 @@ class Cutter:
         self._table = table
 
     def cut_arguments(self, call: Call) -> Call:
-        """Return the call with some tensors replaced by this rank's rows of them: those that have as many rows as the
-        whole batch, and whose other dimensions all fit a tensor of the slice, or that are the one number for each row
-        of a function in `_LABELLED`."""
+        """Return the call of a torch function with some tensors replaced by this rank's rows of them: those that have
+        as many rows as the whole batch, and whose other dimensions all fit a tensor of the slice, or that are the one
+        number for each row of a function in `_LABELLED`."""
         batch = self._training.asked
         if not batch.sliced or len(call.parts) == len(call.tensors):
             return call
@@ -43,14 +43,15 @@ class Cutter:
         return call.changed(cut) if beside else call
 
     def cut(self, whole: Any) -> Any:
-        """Return this rank's rows of a tensor with as many rows as the current batch."""
+        """Return this rank's rows of a tensor that has as many rows as the current whole batch, and record them as rows
+        of the slice."""
         part = Part(ROWS, 0, ((self._training.asked.local, True),))
         return self._table.put(own_rows(whole, part, self._training.rank, self._training.size), part)
 
     def note_slices(self, call: Call) -> bool:
-        """Record tensors that are not followed as rows of the slice, if they have as many rows as the slice, and if
-        their other dimensions all fit a tensor of the slice. Code that is not followed made them from a slice. Return
-        whether there are any."""
+        """Record those tensors among a call's arguments as rows of the slice that are not followed, have as many rows
+        as the slice, and whose other dimensions all fit a tensor of the slice. Code that is not followed made them from
+        a slice. Return whether there are any."""
         batch = self._training.asked
         if not batch.sliced or batch.local == 1:
             return False
@@ -62,8 +63,8 @@ class Cutter:
         return bool(found)
 
     def with_own_sizes(self, call: Call, rows: Any, part: Part) -> Call:
-        """Return the call of a view with a constant that is the whole batch's size replaced by the size of the
-        slice."""
+        """Return the call of a view such as `x.view(64, -1)` with a constant that is the whole batch's size replaced by
+        the size of the slice. `rows` is the argument that contains the slice's rows, and `part` is its Part."""
         whole, own = part.whole_length(self._training.size), int(rows.shape[part.dim])
         given = call.args[1:2]
         sizes = list(given[0]) if given and isinstance(given[0], (list, tuple)) else list(call.args[1:])
@@ -73,7 +74,7 @@ class Cutter:
         return Call(self._table, call.name, call.in_place, call.function, changed, call.kwargs)
 
     def _is_free(self, value: Any) -> bool:
-        """Return whether a value is a tensor of which nothing is known, and which is not a weight."""
+        """Return whether a value is a tensor whose relation to the batch is not known, and which is not a weight."""
         is_tensor = isinstance(value, torch.Tensor) and value not in self._table
         return is_tensor and not value.requires_grad and value.dim() > 0
 
@@ -83,7 +84,8 @@ class Cutter:
 
 
 def _stand_together(tensor: Any, rows: Any) -> bool:
-    """Return whether a tensor matches rows of the slice row by row: all dimensions except the first fit."""
+    """Return whether a tensor matches the tensor `rows` of the slice row by row: all dimensions except the first are
+    equal or can be broadcast."""
     if rows.dim() != tensor.dim():
         return False
     return all(one in (other, 1) or other == 1 for one, other in zip(tensor.shape[1:], rows.shape[1:]))

@@ -20,12 +20,13 @@ class DrawnRows:
         self._follower = follower
 
     def are_known(self) -> bool:
-        """Return whether the script has any tensor of a slice."""
+        """Return whether the script has any tensor of which it is known that it belongs to a rank's slice of a
+        batch."""
         return len(self._follower.table) > 0
 
     def draw(self, shape: Sequence[int], draw: Callable[[tuple[int, ...]], Any], tensor: Any = None) -> Any:
-        """Call `draw` with a shape, which may be that of `tensor`, and return the result. If the shape is that of a
-        slice, draw for the whole batch and return this rank's rows."""
+        """Draw random numbers by `draw(shape)` and return them. `shape` may be that of `tensor`. If it is the shape of
+        the rank's slice of a batch, draw for the whole batch and return this rank's rows."""
         own = tuple(map(local_number, shape))
         if tensor is None and sum(type(size) is BatchSize for size in shape) > 1:  # for example all pairs of samples
             return draw(tuple(map(int, shape)))
@@ -45,9 +46,9 @@ class DrawnRows:
         return self._follower.table.put(made, part) if isinstance(made, torch.Tensor) else made
 
     def draw_by(self, tensor: Any, draw: Callable[[Any], Any]) -> Any:
-        """Call `draw` with a tensor that contains numbers for each sample, and return the result. Inside models, the
-        other ranks are not asked for their numbers. Placeholders take their positions, so that the same count of random
-        numbers is drawn."""
+        """Draw random numbers by `draw(tensor)`, where `tensor` contains numbers for each sample, such as
+        probabilities, and return them. Inside models, the other ranks are not asked for their numbers. Placeholders
+        take their positions, so that the same count of random numbers is drawn."""
         part = None if self._follower.is_following() else self._part_of(tensor.shape, tensor)
         if part is None or part.kind != ROWS or part.dim or part.padded or len(part.blocks) > 1:
             return draw(tensor)
@@ -58,8 +59,8 @@ class DrawnRows:
             return self._own_rows(draw(whole), part)
 
     def _draw_selected(self, own: tuple[int, ...], draw: Callable[[tuple[int, ...]], Any], part: Part) -> Any:
-        """Return the random numbers for rows that a mask has selected. Each rank has a different number of such
-        rows."""
+        """Return this rank's random numbers for rows of the batch that a mask has selected, out of those that `draw`
+        draws for all ranks. Each rank has a different number of such rows."""
         exchange = self._follower.exchange
         if not exchange.is_possible():
             return draw(own)
@@ -71,14 +72,15 @@ class DrawnRows:
         return self._follower.table.put(made, Part(SELECTED, part.dim))
 
     def _own_rows(self, whole: Any, part: Part) -> Any:
-        """Return this rank's rows of a tensor or an array."""
+        """Return this rank's rows of a tensor or an array of random numbers that was drawn for the whole batch."""
         if isinstance(whole, torch.Tensor):
             return own_rows(whole, part, self._training.rank, self._training.size)
         start = self._training.rank * part.length
         return whole[(slice(None),) * part.dim + (slice(start, start + part.length),)]
 
     def _part_of(self, shape: Sequence[int], tensor: Any) -> Part | None:
-        """Return the part for numbers of this shape, which may be that of `tensor`; None if they belong to no batch."""
+        """Return the Part (relation to the whole batch) for random numbers of this shape, which may be that of
+        `tensor`; None if they belong to no batch."""
         part = None if tensor is None else self._follower.table.get(tensor)
         if part is not None:
             return part._replace(positions=False) if part.kind in (ROWS, SELECTED) else None
@@ -90,8 +92,9 @@ class DrawnRows:
         return None
 
     def _part_inside(self, sizes: tuple[int, ...], tensor: Any) -> Part | None:
-        """Return the same part inside a model, where only sizes are known. The batch is in the same dimension as in the
-        model's input, or in another one of its length, or is joined with the next one."""
+        """Return the Part for random numbers of the shape `sizes` that are drawn inside a model, where only sizes are
+        known; None if they belong to no batch. The batch is in the same dimension as in the model's input, or in
+        another one of its length, or is joined with the next one."""
         got, batch = self._follower.model_part, self._training.batch
         is_weight = tensor is not None and tensor.is_leaf and tensor.requires_grad
         if is_weight or not sizes or (not batch.sliced if got is None else got.kind != ROWS):

@@ -41,8 +41,9 @@ class Exchange:
         return main and self._training.active and (handled is None or issubclass(handled, StopIteration))
 
     def gather_numbers(self, numbers: list[float]) -> list[list[float]]:
-        """Return each rank's numbers. All ranks must pass the same count of numbers. The first message has a fixed size
-        for all requests. Raise a refusal if the ranks come from different lines or with different counts."""
+        """Send this rank's numbers to all ranks, and return one list of numbers for each rank. All ranks must pass the
+        same count of numbers. The first message has a fixed size for all requests. Raise a refusal if the ranks come
+        from different lines or with different counts."""
         first = numbers[:_FIRST]
         head = [_place(), float(len(numbers)), *first, *[0.0] * (_FIRST - len(first))]
         rows = [row.tolist() for row in self._gather(torch.tensor(head, dtype=torch.float64))]
@@ -63,8 +64,8 @@ class Exchange:
         return found
 
     def gather(self, tensor: Any) -> list[Any]:
-        """Return each rank's values of a tensor, which has the same shape and type on all ranks except for its first
-        dimension. Raise NotWhole if the shapes differ."""
+        """Return a list with each rank's values of a tensor, on this rank's device. The tensor has the same shape and
+        type on all ranks except for its first dimension. Raise NotWhole if the shapes differ."""
         own = tensor.detach().to(_CPU).contiguous()
         shape = list(map(int, own.shape)) or [1]
         rows = self.gather_numbers([float(size) for size in (shape + [-1] * _DIMS)[:_DIMS]])
@@ -82,14 +83,15 @@ class Exchange:
         return [value.to(tensor.device) for value in values]
 
     def whole(self, tensor: Any, part: Part) -> Any:
-        """Return the whole batch's value of a tensor, without its gradient. All ranks must call this. Raise NotWhole if
-        it cannot be combined."""
+        """Combine the ranks' values of a tensor, as `part` states, and return the whole batch's value, without its
+        gradient. All ranks must call this. Raise NotWhole if it cannot be combined."""
         with torch.no_grad():
             return self._value_and_factor(tensor, part)[0]
 
     def whole_with_gradient(self, tensor: Any, part: Part) -> Any:
-        """Return the whole batch's value of a tensor, with its gradient, so that the ranks can train on values that all
-        of them compute from it in the same way. Raise NotWhole if it cannot be combined."""
+        """Combine the ranks' values of a tensor, as `part` states, and return the whole batch's value with its
+        gradient, so that the ranks can train on values that all of them compute from it in the same way. Raise NotWhole
+        if it cannot be combined."""
         if not (tensor.requires_grad and torch.is_grad_enabled()):
             return self.whole(tensor, part)
         with torch.no_grad():
@@ -106,9 +108,9 @@ class Exchange:
         return _AsWhole.apply(tensor, value, own_gradient)
 
     def _value_and_factor(self, tensor: Any, part: Part) -> tuple[Any, Any]:
-        """Return the whole batch's value, and the factor that turns its gradient, which is the same on every rank, into
-        that of the slice. The ranks' gradients are averaged later. For rows that a mask has selected, return the start
-        of the slice's rows instead of a factor."""
+        """Return the whole batch's value of a tensor, and the factor that turns its gradient, which is the same on
+        every rank, into that of the slice. The ranks' gradients are averaged later. For rows that a mask has selected,
+        return the start of the slice's rows instead of a factor; for other rows and computed values, None."""
         if part.kind == COMPUTED:
             function, args, kwargs = part.recipe
             found = function(*self._thawed(args), **self._thawed(kwargs))
@@ -193,12 +195,14 @@ class _AsWhole(torch.autograd.Function):  # type: ignore[misc]
 
 
 def _own_number(value: Any) -> float:
-    """Return the number in a value of one element as this rank has it, not as the script would get it."""
+    """Return this rank's own number in a tensor of one element, or in a plain number, and not that of the whole batch,
+    which the script would get."""
     return float(torch._C.TensorBase.item(value) if isinstance(value, torch.Tensor) else value)
 
 
 def _place() -> float:
-    """Return a number that identifies the user's line."""
+    """Return a number that identifies the line of the user's script that is being executed: computed from its file name
+    and line; 0 if there is none."""
     frame = user_frame()
     if frame is None:
         return 0.0

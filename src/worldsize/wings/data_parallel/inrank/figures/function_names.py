@@ -102,7 +102,8 @@ _DEFAULTS = {"normalize": 1, "cosine_similarity": 1, "rot90": (0, 1)}
 
 
 def plain_name(function: Any) -> tuple[str, bool]:
-    """Return a function's name without the marks of variants, and whether it changes its first argument in place."""
+    """Return the name of a torch function without the marks of variants (such as underscores), and whether the function
+    changes its first argument in place."""
     name = getattr(function, "__name__", "")
     if name == "__get__":
         return getattr(getattr(function, "__self__", None), "__name__", name), False
@@ -124,8 +125,9 @@ _IN_PLACE = frozenset(("add", "sub", "mul", "div", "truediv", "floordiv", "mod",
 
 
 def mixed_dim(name: str, args: Any, kwargs: Any, dims: int) -> Any:
-    """Return the dimensions that a function mixes, as a tuple. The tuple is empty for a function that works on each
-    element or sample by itself. None if it mixes all dimensions."""
+    """Return the dimensions, as a tuple, along which a torch function mixes elements of its first argument, which has
+    `dims` dimensions. The tuple is empty for a function that works on each element or sample by itself. None if it
+    mixes all dimensions."""
     bare = name.split("_", 1)[1] if name.startswith(("linalg_", "special_")) else name
     if bare in _MATRIX:
         return (dims - 2, dims - 1)
@@ -157,6 +159,7 @@ def _missing_dim(name: str) -> Any:
 
 
 def makes_figures(code: Any) -> bool:
-    """Return whether a function reads numbers from tensors or computes losses, according to the names in its code."""
+    """Return whether a function of the user, given its code object, reads numbers from tensors or computes losses,
+    according to the names in its code."""
     names = {*code.co_names, *code.co_varnames}
     return bool(_MAKES_FIGURES & names) or any("loss" in name or "entropy" in name for name in names)

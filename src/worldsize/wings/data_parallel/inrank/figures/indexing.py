@@ -44,8 +44,8 @@ class Indexing:
         return self._taken_out(function, tensor, items, along) if found is None else found
 
     def _within_slice(self, function: Any, tensor: Any, part: Part, items: list[Any], place: int) -> Any:
-        """Return the elements that a mask, the positions of all samples, or whole runs of samples select; None for
-        another index along the batch's dimension."""
+        """Return the elements of the rank's own slice that a mask, the positions of all samples, or whole runs of
+        samples select; None for another index along the batch's dimension."""
         along = items[place]
         if isinstance(along, slice):
             return self._runs(function, tensor, part, items, place)
@@ -81,7 +81,8 @@ class Indexing:
         return self._rules.run("getitem", False, function, (taken, tuple(rest)), {})
 
     def _taken_out(self, function: Any, tensor: Any, items: list[Any], along: Any) -> Any:
-        """Return the elements that an index selects from the whole batch by its positions."""
+        """Return the elements of a tensor that an index selects from the whole batch, by positions in the whole
+        batch."""
         call = Call(self._table, "getitem", False, function, (tensor, tuple(items)), {})
         own = self._table.get(along) if isinstance(along, torch.Tensor) else None
         is_mask = own is not None and along.dtype in (torch.bool, torch.uint8)
@@ -95,7 +96,8 @@ class Indexing:
         return self._whole.run(call)
 
     def set(self, function: Any, tensor: Any, index: Any, value: Any) -> Any:
-        """Execute `tensor[index] = value`."""
+        """Execute the script's `tensor[index] = value`, where positions in a batch are those of the whole batch, and
+        keep only this rank's rows of the result."""
         part = self._table.get(tensor)
         known = any(each in self._table for each in tensors_in((index, value)))
         if part is None and not known:
@@ -120,7 +122,8 @@ class Indexing:
         return None
 
     def _is_within(self, tensor: Any, index: Any, part: Part) -> bool:
-        """Return whether an index selects all samples, those of a mask of the slice, or all positions."""
+        """Return whether an index along the batch's dimension stays within the rank's slice: it selects all samples,
+        those of a mask of the slice, or all positions."""
         items, place = _expanded(tensor, index, part.dim)
         along = items[place] if place is not None else _WHOLE
         if isinstance(along, slice):
@@ -138,8 +141,8 @@ class Indexing:
 
 
 def _expanded(tensor: Any, index: Any, dim: int) -> tuple[list[Any], int | None]:
-    """Return the parts of an index with its ellipsis expanded, and the place of the part that applies to `dim`; None if
-    no part does."""
+    """Return a list of the parts of an index of `tensor`, with the ellipsis expanded, and the position in this list of
+    the part that applies to the dimension `dim`; None if no part does."""
     items = list(index) if isinstance(index, tuple) else [index]
     if isinstance(index, list) and any(isinstance(each, (slice, torch.Tensor, type(None))) for each in index):
         items = list(index)
@@ -158,7 +161,8 @@ def _expanded(tensor: Any, index: Any, dim: int) -> tuple[list[Any], int | None]
 
 
 def _dims_of(item: Any) -> int:
-    """Return the number of dimensions that a part of an index covers."""
+    """Return the number of dimensions of a tensor that a part of an index covers: 0 for None, True and False, those of
+    the mask for a mask, 1 otherwise."""
     if item is None or item is True or item is False:
         return 0
     if isinstance(item, torch.Tensor) and item.dtype in (torch.bool, torch.uint8):
@@ -167,8 +171,8 @@ def _dims_of(item: Any) -> int:
 
 
 def _dim_of_advanced(items: list[Any]) -> int:
-    """Return the dimension of the result that the index tensors produce: that of the first one, or 0 if other parts
-    separate the tensors and numbers."""
+    """Return the dimension that the index tensors among the parts of an index produce in the result: that of the first
+    one, or 0 if other parts separate the tensors and numbers."""
     places = [place for place, each in enumerate(items) if isinstance(each, (torch.Tensor, list))]
     numbers = [place for place, each in enumerate(items) if isinstance(each, int) and not isinstance(each, bool)]
     together = sorted(places + numbers)

@@ -59,7 +59,7 @@ class Lengths:
         self._count = 0
 
     def install_in_modules(self) -> None:
-        """Install the replacement of `len` in the user's modules that are new."""
+        """Install the replacement of `len` in those modules of the user that were imported since the last call."""
         frame = user_frame()
         if frame is not None:
             self._install_in(frame.f_globals)
@@ -77,7 +77,8 @@ class Lengths:
             names.setdefault("len", self.length)
 
     def with_lists(self, data: Any, local: int, total: int) -> Any:
-        """Return the slice with its lists of samples replaced by lists that know their length in the whole batch."""
+        """Return a rank's slice of a batch with its lists and tuples of samples replaced by ones that know their length
+        in the whole batch (`total`). `local` is the number of samples in the slice."""
         kind = _SAMPLES.get(type(data))
         if kind is not None and len(data) == local and not any(isinstance(each, torch.Tensor) for each in data):
             made = kind(data)
@@ -94,7 +95,8 @@ class Lengths:
         return data
 
     def length(self, value: Any) -> int:
-        """Return the number of elements, as a BatchSize if it is the size of a batch."""
+        """Return `len(value)`. If this is the size of a rank's slice of a batch, return the size of the whole batch as
+        a BatchSize."""
         found = builtins.len(value)
         if not self._is_following():
             return found

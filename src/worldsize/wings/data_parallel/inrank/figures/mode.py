@@ -30,11 +30,10 @@ from .whole_batch import WholeBatch
 
 
 class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
-    """The mode of one rank. `model_part` is the part of the first known tensor among the inputs of the running model.
-
-    `read_loss` returns the part of a loss from its graph; None if the graph does not determine it. Within the context
-    `shared_numbers`, random numbers are the same on all ranks.
-    """
+    """The torch function mode of one rank, which follows the tensors of a batch through the script. `model_part` is the
+    part of the first known tensor among the inputs of the running model. `read_loss` returns the part of a loss from
+    its graph; None if the graph does not determine it. Within the context `shared_numbers`, random numbers are the same
+    on all ranks."""
 
     def __init__(
         self,
@@ -76,8 +75,9 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
                 replace(owner, name, self._transform)
 
     def follow(self, data: Any, local: int, total: int, dim: int = 0, collated: Any = None) -> Any:
-        """Follow the tensors of a slice that the script gets, and return the slice as the script gets it. `collated` is
-        the loader whose own function has put the samples together; their dimension is then searched for."""
+        """Follow the tensors of a rank's slice `data`, with `local` of the batch's `total` samples in dimension `dim`,
+        and return the slice as the script gets it. `collated` is the loader whose own function has put the samples
+        together; their dimension is then searched for."""
         self.lengths.install_in_modules()
         tensors = list(tensors_in(data, 8))
         if collated is not None:
@@ -90,22 +90,23 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return self.lengths.with_lists(data, local, total) if dim == 0 else data
 
     def whole_in(self, value: Any) -> Any:
-        """Return the value with the tensors of the slice in it replaced by those of the whole batch."""
+        """Return the value with the rank's tensors in it, which belong to a slice of the batch, replaced by those of
+        the whole batch."""
         with self.paused():
             known = any(each in self.table for each in tensors_in(value))
             return mapped(value, self.reading.whole_or_own) if known else value
 
     def watch_rows(self, order: Any, numbers: Any, take: Callable[[Any, bool], Any]) -> None:
-        """Pass the result to `take` from now on when `order` is indexed, or when another tensor is indexed by
-        `numbers`, and use its return value instead. Its second argument is whether the result comes from `order`.
-        `order` and `numbers` may be None."""
+        """Pass the result of an indexing to `take` from now on when the tensor `order` is indexed, or when another
+        tensor is indexed by `numbers`, and use the return value of `take` instead. The second argument of `take` is
+        whether the result comes from `order`. `order` and `numbers` may be None."""
         self._watched = (order, numbers, take)
         self.resume()
 
     # Start and stop of the mode
 
     def resume(self) -> None:
-        """Follow again, unless data parallelism was stopped in the meantime."""
+        """Follow the batch's tensors again after a pause, unless data parallelism was stopped in the meantime."""
         if not self._training.active:
             return
         self._off = False
@@ -117,8 +118,8 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return self._on and not self._off
 
     def pause(self) -> bool:
-        """Stop following. Return False if nothing is followed. Below another mode, this mode stays installed and passes
-        all calls on."""
+        """Stop following the batch's tensors and return True. Return False if nothing is followed, or in compiled code.
+        Below another mode, this mode stays installed and passes all calls on."""
         if not self._on or self._off or is_compiling():
             return False
         count = torch._C._len_torch_function_stack()
@@ -153,7 +154,8 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
     # Calls
 
     def _reduce(self, original: Any, tensor: Any, protocol: Any) -> Any:
-        """Copy or pickle the whole batch's values. torch does not call the mode for this."""
+        """Copy or pickle the whole batch's value of a tensor instead of the rank's own (`Tensor.__reduce_ex__`). torch
+        does not call the mode for this."""
         return original(self.whole_in(tensor) if self.is_following() else tensor, protocol)
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -203,7 +205,8 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return found
 
     def _pack(self, original: Any, values: Any, *others: Any, **keywords: Any) -> Any:
-        """Pack or unpack the slice's samples. In the result, only losses are followed."""
+        """Run torch's `pack_padded_sequence` or `pad_packed_sequence` on the slice's samples. If the lengths are those
+        of the whole batch, use the slice's part of them. In the result, only losses are followed."""
         if not self._on or self._off or not any(each in self.table for each in tensors_in((values, others, keywords))):
             return original(values, *others, **keywords)
         batch = self._training.asked
@@ -219,7 +222,8 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
             return self.whole.note_open(original(values, *others, **keywords))
 
     def _transform(self, original: Any, *values: Any, **keywords: Any) -> Any:
-        """Return a compiled or vectorised function inside which nothing is followed."""
+        """Run `torch.compile` or `vmap`, and return the compiled or vectorised function, inside which the batch's
+        tensors are not followed."""
         made = original(*values, **keywords)
         if isinstance(made, torch.nn.Module):
             return made
@@ -235,8 +239,8 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return run
 
     def _add_hook(self, original: Any, module: Any, hook: Any, *values: Any, **keywords: Any) -> Any:
-        """Register a hook. If it is the user's own, follow the tensors inside models from now on, because the hook
-        reads them."""
+        """Register a forward hook of a module. If the hook is the user's own, follow the batch's tensors inside models
+        from now on, because the hook reads them."""
         while isinstance(hook, partial):
             hook = hook.func
         code = getattr(hook, "__code__", getattr(type(hook).__call__, "__code__", None))
@@ -249,8 +253,8 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return self._run_alone(lambda *some, **more: original(module, *some, **more), values, keywords)
 
     def _is_model(self, module: Any) -> bool:
-        """Return whether a module has weights and computes no figures itself. Return False if the user has hooks in
-        models."""
+        """Return whether the batch's tensors need not be followed inside a module: it has weights and computes no
+        figures itself. Return False if the user has hooks in models."""
         if self._has_hooks or next(module.parameters(), None) is None:
             return False
         kind = type(module)
@@ -261,7 +265,8 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return self._plain_models[kind]
 
     def _run_alone(self, function: Any, values: Any, keywords: Any) -> Any:
-        """Run a function without following it, and record the parts of its results by their sizes."""
+        """Run a function, such as a model, without following the batch's tensors inside it, and record the relation of
+        its results to the whole batch by their sizes. Return the results."""
         if not any(each in self.table for each in tensors_in((values, keywords))):
             values, keywords = self._cut((values, keywords))
         own_values, own_keywords = mapped(values, local_number), mapped(keywords, local_number)
@@ -287,9 +292,9 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return part is not None and part.kind == ROWS and bool(part.padded)
 
     def _cut(self, values: Any) -> Any:
-        """Return the arguments of a model that gets no tensor of the slice. Tensors with as many rows as the current
-        batch, for example made from it by NumPy, are cut to the slice. If all of them have only one number for each
-        row, none is cut."""
+        """Return the arguments of a model that gets no known tensor of the slice. Tensors with as many rows as the
+        current batch, for example made from it by NumPy, are cut to the slice. If all of them have only one number for
+        each row, none is cut."""
         batch = self._training.asked
         if not batch.sliced or not torch.is_grad_enabled():
             return values

@@ -64,8 +64,8 @@ class Part(NamedTuple):
 
     @property
     def is_even(self) -> bool:
-        """True if all runs are divided among the ranks, so that each rank has the same number of rows, and no row is on
-        two ranks."""
+        """True if all runs of the tensor's rows are divided among the ranks, so that each rank has the same number of
+        rows, and no row is on two ranks."""
         return all(shared for _, shared in self.blocks)
 
     def whole_length(self, ranks: int) -> int:
@@ -86,7 +86,7 @@ class Frozen:
 
 
 class PartTable:
-    """The parts of the tensors that still exist."""
+    """The table of the Parts (relations to the whole batch) of the tensors that still exist."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, Part]] = {}
@@ -111,8 +111,8 @@ class PartTable:
         return tensor
 
     def put_variable(self, original: Any, kind: Any, *values: Any, **keywords: Any) -> Any:
-        """Create `Variable(x)`, another tensor of the same values, and record the part of `x` for it. torch does not
-        call the mode for this."""
+        """Create torch's `Variable(x)`, another tensor of the same values as `x`, and record the Part of `x` for it.
+        torch does not call the mode for this."""
         made = original(kind, *values, **keywords)
         part = self.get(values[0] if values else keywords.get("data"))
         return made if part is None else self.put(made, part)
@@ -122,7 +122,8 @@ class PartTable:
 
 
 def tensors_in(value: Any, depth: int = 4) -> Iterator[Any]:
-    """Yield the tensors in arguments or results, directly or in tuples, lists, mappings and data classes."""
+    """Yield the tensors in the arguments or results of a function, directly or in tuples, lists, mappings and data
+    classes, down to `depth` levels."""
     if isinstance(value, torch.Tensor):
         yield value
     elif depth and isinstance(value, (list, tuple)):

@@ -49,34 +49,36 @@ class RandomPatches:
             replace(numpy, name, self._sizes_given)
 
     def _is_unaffected(self) -> bool:
-        """Return whether a draw needs no change, because the generators hold the shared stream and the script has no
-        slice."""
+        """Return whether a draw of random numbers by the script needs no change, because the generators hold the shared
+        stream and the script has no slice of a batch."""
         if is_compiling() or self._training.mode != "split" or self._streams.loading:
             return True
         has_slice = self._training.batch.sliced or self._rows.are_known()
         return not (self._streams.own or (has_slice and self._training.active))
 
     def _draw(self, size: Sequence[int], draw: Callable[[Shape], Any], tensor: Any = None) -> Any:
-        """Return `draw(shape)` from the shared stream. If the size, or `tensor`, is that of a slice, draw for the whole
-        batch and return this rank's rows."""
+        """Return `draw(shape)` with random numbers from the stream that all ranks share. If `size`, or `tensor`, is
+        that of the rank's slice of a batch, draw for the whole batch and return this rank's rows."""
         with self._streams.shared():
             return self._rows.draw(size, draw, tensor)
 
     def _alike(self, original: Any, *values: Any, **keywords: Any) -> Any:
-        """Draw numbers that belong to no batch, the same on all ranks."""
+        """Run a function that draws random numbers which belong to no batch, the same on all ranks, and return them."""
         if self._is_unaffected():
             return original(*values, **keywords)
         return self._draw((), lambda _: original(*values, **keywords))
 
     def _by_tensor(self, original: Any, tensor: Any, *values: Any, **keywords: Any) -> Any:
-        """Draw for each sample from its own numbers, as in `bernoulli(x)`."""
+        """Run a torch function that draws random numbers for each sample from the sample's own numbers, as in
+        `bernoulli(x)`. Draw for the whole batch and return this rank's rows."""
         if self._is_unaffected():
             return original(tensor, *values, **keywords)
         with self._streams.shared():
             return self._rows.draw_by(tensor, lambda each: original(each, *values, **keywords))
 
     def _sizes_given(self, original: Any, *size: Any, **keywords: Any) -> Any:
-        """Draw for calls with sizes: `randn(8, 3)`, `randn((8, 3))`, `randn(())`."""
+        """Run a random function that gets its sizes as arguments: `randn(8, 3)`, `randn((8, 3))`, `randn(())`. For the
+        size of a batch, return this rank's rows."""
         shape = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
         known = size and all(isinstance(part, int) for part in shape)
         if known and not _is_of_numpy(original):
@@ -91,7 +93,8 @@ class RandomPatches:
         return drawn.clone().requires_grad_() if wants_gradient else drawn
 
     def _size_given(self, original: Any, *values: Any, **keywords: Any) -> Any:
-        """Draw for calls with a size argument: `randint(0, 9, (8, 3))`, `normal(0, 1, size=(8, 3))`."""
+        """Run a random function with a size argument: `randint(0, 9, (8, 3))`, `normal(0, 1, size=(8, 3))`. For the
+        size of a batch, return this rank's rows."""
         size = keywords.get("size", values[-1] if values else None)
         if isinstance(size, (tuple, list)) and _is_of_numpy(original):
             size = tuple(map(int, size))
@@ -106,13 +109,15 @@ class RandomPatches:
         return self._draw(size, lambda shape: original(*values[:-1], shape, **keywords))
 
     def _tensor_given(self, original: Any, tensor: Any, *values: Any, **keywords: Any) -> Any:
-        """Draw for calls with a tensor of the wanted shape: `randn_like(x)`."""
+        """Run a random function that gets a tensor of the wanted shape: `randn_like(x)`. If the tensor belongs to a
+        batch, draw for the whole batch and return this rank's rows."""
         if self._is_unaffected():
             return original(tensor, *values, **keywords)
         return self._draw(tensor.shape, lambda shape: original(_with_shape(tensor, shape), *values, **keywords), tensor)
 
     def _fill(self, original: Any, tensor: Any, *values: Any, **keywords: Any) -> Any:
-        """Draw for calls that fill a tensor: `x.normal_()`."""
+        """Run a method that fills a tensor with random numbers, such as `x.normal_()`. If the tensor belongs to a
+        batch, draw for the whole batch and fill the tensor with this rank's rows. Return the tensor."""
         drawn = self._tensor_given(original, tensor, *values, **keywords)
         if self._is_unaffected() or drawn is tensor:
             return drawn
@@ -120,7 +125,8 @@ class RandomPatches:
             return tensor.copy_(drawn)
 
     def _normal(self, original: Any, *values: Any, **keywords: Any) -> Any:
-        """Draw for the forms of `normal`: `normal(0, 1, size=(8, 3))`, `normal(x, 1.0)`, `normal(mean=x, std=y)`."""
+        """Run `torch.normal` in any of its forms: `normal(0, 1, size=(8, 3))`, `normal(x, 1.0)`, `normal(mean=x,
+        std=y)`. For the size of a batch, return this rank's rows."""
         given = dict(zip(("mean", "std"), values), **keywords)
         if not any(isinstance(value, torch.Tensor) for value in given.values()):
             return self._size_given(original, *values, **keywords)
@@ -132,14 +138,15 @@ class RandomPatches:
 
 
 def _is_of_numpy(draw: Any) -> bool:
-    """Return whether a function draws a NumPy array, which is for the whole batch if its size is."""
+    """Return whether a random function draws a NumPy array. If its size is that of the whole batch, the array is for
+    the whole batch."""
     numpy = sys.modules.get("numpy.random")
     return numpy is not None and isinstance(getattr(draw, "__self__", None), numpy.RandomState)
 
 
 def _with_shape(tensor: Any, shape: Shape) -> Any:
-    """Return a tensor of that shape that is otherwise like `tensor`, with the same memory order of dimensions. Return
-    `tensor` itself if it has that shape."""
+    """Return an uninitialised tensor of the shape `shape` that is otherwise like `tensor`, with the same memory order
+    of dimensions. Return `tensor` itself if it has that shape."""
     if tuple(map(local_number, tensor.shape)) == shape:
         return tensor
     order = sorted(range(len(shape)), key=tensor.stride, reverse=True)

@@ -23,15 +23,16 @@ class Reading:
         self._exchange = exchange
 
     def read(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
-        """Return the function's result with the whole batch's values."""
+        """Run a function that makes a Python value of a tensor, such as `item` or `__repr__`, with the whole batch's
+        values instead of those of the rank's slice, and return its result."""
         found = function(*mapped(args, self.whole_or_own), **mapped(kwargs, self.whole_or_own))
         if name in _TEXTS and args[0].grad_fn is not None:
             found = found.replace("requires_grad=True", f"grad_fn=<{type(args[0].grad_fn).__name__}>")
         return found
 
     def whole_or_own(self, value: Any) -> Any:
-        """Return the whole batch's value of a tensor. If it is not known, show a notice and return the rank's own
-        value."""
+        """Return the whole batch's value of a rank's tensor. If it is not known, show a notice and return the rank's
+        own value. Return any other value unchanged."""
         part = self._table.get(value) if isinstance(value, torch.Tensor) else None
         if part is None or part.kind == WHOLE:
             return value
@@ -52,7 +53,7 @@ class Reading:
         self._training.show_notice(f"{user_place()}: the value computed here is from rank 0's slice of the batch")
 
     def size(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
-        """Return the whole batch's size for `x.size()`, `x.shape`, `len(x)` and `x.numel()`."""
+        """Return the whole batch's size of a rank's tensor `x` for `x.size()`, `x.shape`, `len(x)` and `x.numel()`."""
         tensor = args[0]
         found, part = function(*args, **kwargs), self._table.get(tensor)
         if part is None or part.kind not in (ROWS, SELECTED):
@@ -78,8 +79,8 @@ class Reading:
         return torch.Size(sizes)
 
     def _padded_size(self, name: str, found: Any, args: Any, kwargs: Any, part: Part, whole: int) -> Any:
-        """Return the size that padded rows have in the whole batch. The slice's rows are padded to the slice's longest
-        sample."""
+        """Return the size, as the function `name` reports it, that padded rows have in the whole batch. The rank's own
+        rows are padded only to the longest sample of its slice. `whole` is the number of rows of the whole batch."""
         own = [int(each) for each in args[0].shape]
         sizes = list(own)
         sizes[part.dim] = whole

@@ -16,7 +16,8 @@ _MULTIPLYING = ("mul", "multiply", "rmul")
 
 
 def linear_part(call: Call) -> Part | None:
-    """Return the part of a result that is a sum or a mean over ranks like the arguments; None for any other result."""
+    """Return the Part (relation to the whole batch) of the result of a torch function that is a sum or a mean over
+    ranks like the arguments; None for any other result."""
     kind = _linear_kind(call)
     if kind is None:
         return None
@@ -30,8 +31,9 @@ def linear_part(call: Call) -> Part | None:
 
 
 def can_wait(call: Call) -> bool:
-    """Return whether the whole batch's result need not be computed before it is requested. This is so for sums and
-    means that are added, or multiplied by numbers: each rank's gradient is already its share."""
+    """Return whether the whole batch's result of a torch function need not be computed before it is requested. This is
+    so for sums and means over ranks that are added, or multiplied by numbers: each rank's gradient is already its
+    share."""
     known = sum(each in call.table for each in call.tensors)
     scales = call.name in SCALING and known == 1 and (call.name in _MULTIPLYING or call.args[0] in call.table)
     plain = call.name in ADDING or call.name in ALIKE or scales
@@ -57,14 +59,16 @@ def _linear_kind(call: Call) -> str | None:
 
 
 def _kept_by(call: Call) -> tuple[str, ...]:
-    """Return the kinds that stay the same when the values get another type."""
+    """Return the kinds of reduction (SUM, MEAN and the like) that stay the same when a call converts the values to
+    another type."""
     if call.name in ("int", "long", "short", "bool") and call.tensors[0].is_floating_point():
         return ()
     return (SUM, MEAN, WEIGHTED, MAX, MIN) if call.name != "bool" else ()
 
 
 def _bases(table: PartTable, value: Any) -> Any:
-    """Return the arguments with each tensor replaced by its summand that is the same on all ranks."""
+    """Return the arguments of a torch function with each tensor, which is a sum over ranks, replaced by its summand
+    that is the same on all ranks."""
 
     def base(each: Any) -> Any:
         if not isinstance(each, torch.Tensor):
@@ -80,8 +84,8 @@ def _bases(table: PartTable, value: Any) -> Any:
 
 
 def reduction(call: Call, rows: Part) -> str | None:
-    """Return the kind by which the ranks' results of a reduction over rows are combined into that of the whole batch;
-    None if that is not possible."""
+    """Return the kind (SUM, MEAN, MAX or MIN) by which the ranks' results of a reduction over rows of the batch, such
+    as `x.sum()`, are combined into that of the whole batch; None if that is not possible."""
     if not rows.is_even or len(call.tensors) != 1:
         return None
     if call.name in ("max", "min"):
@@ -103,8 +107,8 @@ _REDUCTIONS = {
 
 
 def summed_call(call: Call) -> tuple[Call, int] | None:
-    """Return the call that computes the sum for a mean, and the number of elements of the mean; None for another
-    function."""
+    """Return the Call that computes the sum for a call of `mean` or of a mean loss, and the number of elements of the
+    mean; None for another function."""
     if call.name == "mean" and len(call.args) == 1 and not call.kwargs:
         summed = Call(call.table, "sum", False, torch.sum, call.args, {})
         return summed, int(torch._C.TensorBase.numel(call.tensors[0]))

@@ -10,15 +10,16 @@ from .parts import ROWS, Blocks, Part, tensors_in
 
 
 def scaled_dims(made: Any, whole: Any) -> list[int]:
-    """Return the dimensions in which a result has other sizes than with the whole batch. Return [0, 0] if the numbers
-    of dimensions differ."""
+    """Return the dimensions in which the tensor `made`, computed from the rank's slice, has other sizes than with the
+    whole batch (`whole` is that shape). Return [0, 0] if the numbers of dimensions differ."""
     if len(whole) != made.dim():
         return [0, 0]
     return [dim for dim, (own, size) in enumerate(zip(made.shape, whole)) if own != size]
 
 
 def batch_dim(dims: list[int], made: Any, whole: Any, part: Part, ranks: int) -> int:
-    """Return the batch's dimension among those that have other sizes with the whole batch. The others are padded."""
+    """Return the batch's dimension of the tensor `made` among the dimensions `dims`, which have other sizes with the
+    whole batch. The others are padded."""
     for dim in dims:
         if made.shape[dim] * part.whole_length(ranks) == whole[dim] * part.length:
             return dim
@@ -26,7 +27,8 @@ def batch_dim(dims: list[int], made: Any, whole: Any, part: Part, ranks: int) ->
 
 
 def blocks_of(call: Any, rows: Any, part: Part, made: Any, dim: int) -> Blocks:
-    """Return the runs of a result's rows in dimension `dim`. `rows` is the argument that they come from."""
+    """Return the runs (length, whether divided among the ranks) that the rows of a torch function's result `made` form
+    in dimension `dim`. `rows` is the argument that they come from, and `part` is its Part."""
     if call.name in ("cat", "concat", "concatenate"):
         sources = list(tensors_in(call.args[0] if call.args else call.kwargs.get("tensors")))
         parts = [call.table.get(each) for each in sources]
@@ -41,7 +43,8 @@ def blocks_of(call: Any, rows: Any, part: Part, made: Any, dim: int) -> Blocks:
 
 
 def _blocks_of_view(part: Part, rows: Any, made: Any, dim: int) -> Blocks:
-    """Return the runs after a view that has joined the batch's dimension with others, or split it again."""
+    """Return the runs (length, whether divided among the ranks) of the rows in a view `made` of the tensor `rows` that
+    has joined the batch's dimension with others, or split it again."""
     before, after = part.length, int(made.shape[dim])
     outer, inner = product(rows.shape[: part.dim]), product(made.shape[:dim])
     if before == after or not (before and outer and inner):
@@ -57,8 +60,8 @@ def _blocks_of_view(part: Part, rows: Any, made: Any, dim: int) -> Blocks:
 
 
 def own_rows(whole: Any, part: Part, rank: int, ranks: int, factor: float = 1) -> Any:
-    """Return a rank's rows of a whole batch's tensor. Runs that are divided among the ranks are multiplied by
-    `factor`."""
+    """Return the rows of the rank `rank` of `ranks` in a tensor of the whole batch, as `part` describes them. Runs of
+    rows that are divided among the ranks are multiplied by `factor`."""
     pieces, start = [], 0
     for length, shared in part.blocks:
         piece = whole.narrow(part.dim, start + rank * length if shared else start, length)
@@ -68,8 +71,8 @@ def own_rows(whole: Any, part: Part, rank: int, ranks: int, factor: float = 1) -
 
 
 def covered_blocks(part: Part, start: int, stop: int, ranks: int) -> tuple[int, Blocks] | None:
-    """Return the runs from `start` to `stop` in the whole batch, after the position of the first one in the slice; None
-    if these are not whole runs."""
+    """Return a pair: the position in the rank's slice of the first run of rows, and the runs of rows from `start` to
+    `stop` in the whole batch; None if these are not whole runs."""
     place, own, found, first = 0, 0, [], None
     for length, shared in part.blocks:
         size = length * ranks if shared else length

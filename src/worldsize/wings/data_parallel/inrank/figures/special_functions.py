@@ -33,12 +33,13 @@ class SpecialFunctions:
         return name in self._functions
 
     def run(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
-        """Return the function's result, and record its part."""
+        """Run the torch function with the special rule of its name, record the relation of its result to the whole
+        batch, and return the result."""
         return self._functions[name](name, function, args, kwargs)
 
     def _pieces(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
-        """Return the pieces of a tensor, as in `for row in tensor` and `tensor.chunk(2)`. Along the batch's dimension
-        they are pieces of the whole batch."""
+        """Return the pieces of a tensor that torch's `unbind`, `chunk`, `split` or `tensor_split` makes, as in `for row
+        in tensor`. Along the batch's dimension they are pieces of the whole batch."""
         tensor, part = args[0], self._table.get(args[0])
         place = 1 if name == "unbind" else 2
         dim = kwargs.get("dim", args[place] if len(args) > place else 0)
@@ -56,7 +57,8 @@ class SpecialFunctions:
         return tuple(pieces)
 
     def _differentiate(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
-        """Execute `torch.autograd.grad(loss, x)`, and record the parts of the gradients."""
+        """Execute `torch.autograd.grad(loss, x)` on the rank's slice, record the relation of the gradients to those of
+        the whole batch, and return them."""
         result = function(*args, **kwargs)
         roots = [self._table.get(each) for each in tensors_in(args[:1] or kwargs.get("outputs"))]
         kinds = {part.kind for part in roots if part is not None}
@@ -77,8 +79,8 @@ class SpecialFunctions:
         return result
 
     def _permutation(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
-        """Execute `torch.randperm(len(x))`. The order is that of the whole batch, and each rank gets the part of its
-        slice."""
+        """Execute `torch.randperm(len(x))`. If the length is that of a batch, the order is that of the whole batch, and
+        each rank gets the part of its slice."""
         size = args[0] if args else kwargs.get("n")
         made = function(*mapped(args, _plain), **mapped(kwargs, _plain))
         if type(size) is not BatchSize or int(size) != size.local * self._ranks:
@@ -87,7 +89,8 @@ class SpecialFunctions:
         return self._table.put(self._whole.own_rows(made, part), part)
 
     def _arange(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
-        """Execute `torch.arange(len(x))`. The result has the positions of the slice's samples in the batch."""
+        """Execute `torch.arange(len(x))`. If the length is that of a batch, the result contains the positions of the
+        slice's samples in the whole batch."""
         made = function(*mapped(args, _plain), **mapped(kwargs, _plain))
         last = args[-1] if args else kwargs.get("end")
         if type(last) is not BatchSize or len(made) != int(last) or int(last) != last.local * self._ranks:
@@ -97,7 +100,8 @@ class SpecialFunctions:
 
 
 def _piece_lengths(call: Call, length: int) -> list[int]:
-    """Return the lengths of the pieces into which a call splits a batch of that length."""
+    """Return the lengths of the pieces into which a call of `chunk`, `split` or `tensor_split` splits a batch of
+    `length` samples."""
     sizes = call.args[1] if len(call.args) > 1 else next(iter(call.kwargs.values()))
     return [len(each) for each in call.function(torch.empty(length, device="meta"), sizes)]
 

@@ -38,8 +38,8 @@ from .whole_shapes import SELECTED_LENGTH, WholeShapes
 
 
 class TensorRules:
-    """The rules of one rank. `read_loss` returns the part of a loss from the graph that autograd has recorded. Within
-    the context `shared_numbers`, random numbers are the same on all ranks."""
+    """The rules of one rank for running torch functions on its tensors. `read_loss` returns the part of a loss from the
+    graph that autograd has recorded. Within the context `shared_numbers`, random numbers are the same on all ranks."""
 
     def __init__(
         self,
@@ -61,7 +61,8 @@ class TensorRules:
         self.cutter = Cutter(training, table)
 
     def run(self, name: str, in_place: bool, function: Any, args: Any, kwargs: Any) -> Any:
-        """Return the function's result, and record its part."""
+        """Run a torch function by the rule for its arguments, on the rank's slice or on the whole batch, record the
+        relation of the result to the whole batch, and return the result."""
         call = Call(self._table, name, in_place, function, args, kwargs)
         kinds = call.kinds
         if not kinds:
@@ -78,8 +79,9 @@ class TensorRules:
         return self._run_rows(call) if ROWS in kinds else self._run_reduced(call)
 
     def _make(self, call: Call) -> Any:
-        """Create a tensor without known arguments, perhaps with the size of a batch, such as `torch.zeros(len(x),
-        3)`."""
+        """Run a torch function that gets no tensor of a batch, perhaps with the size of a batch, such as
+        `torch.zeros(len(x), 3)`, and return the tensor. With the size of a batch, it has the rows of the rank's slice.
+        """
         if call.name in VIEWS and _has_whole_rows(call):
             return call.function(*call.args, **call.kwargs)
         try:
@@ -98,7 +100,8 @@ class TensorRules:
         return made
 
     def _run_reduced(self, call: Call) -> Any:
-        """Run a function of tensors that were reduced over the batch."""
+        """Run a torch function of tensors that were reduced over the batch, such as sums and means, record the relation
+        of the result to the whole batch, and return it."""
         if call.in_place and call.args[0] not in self._table and call.args[0].dim():
             return self._whole.run(call)  # a gradient, or a weight
         part = linear_part(call)
@@ -164,7 +167,8 @@ class TensorRules:
         return result
 
     def _note_reduced(self, call: Call, result: Any, part: Part) -> Any:
-        """Record the part of a result that has no row for each sample, and return the result."""
+        """Record the relation to the whole batch of a torch function's result that has no row for each sample, such as
+        a loss, and return the result. If the relation is not known, run the function on the whole batch instead."""
         if not isinstance(result, torch.Tensor):
             return self._whole.run(call) if any(True for _ in tensors_in(result)) else result
         read = self._read_loss(result) if result.requires_grad and result.dim() == 0 else None
@@ -182,8 +186,8 @@ class TensorRules:
         return self._table.put(result, found)
 
     def _run_mixing(self, call: Call) -> Any:
-        """Run a function that mixes samples on the whole batch. Without gradients, this rank's rows are cut out of the
-        result."""
+        """Run a torch function that mixes samples on the whole batch, and return its result. Without gradients, this
+        rank's rows are cut out of the result."""
         rows = self._widest(call)
         part = self._table.get(rows)
         if call.has_gradient or part is None or part.kind != ROWS or not part.is_even:
@@ -200,7 +204,8 @@ class TensorRules:
         return mapped(result, own_of)
 
     def _run_selected(self, call: Call) -> Any:
-        """Run a function of rows that a mask has selected. Each rank has a different number of them."""
+        """Run a torch function of rows of the batch that a mask has selected, and return its result. Each rank has a
+        different number of such rows."""
         mixed = any(mixed_dim(call.name, call.args, call.kwargs, each.dim()) != () for each in call.tensors)
         if call.in_place or mixed or (call.has_gradient and not call.kinds <= {SELECTED}):
             return self._whole.run(call)
@@ -218,7 +223,8 @@ class TensorRules:
         return self._whole.run(call)
 
     def _note_sum(self, made: Any) -> Any:
-        """Record a sum over the batch, which may be divided by a number of the whole batch, and return it."""
+        """Record the tensor `made`, a rank's sum over its slice that may be divided by a number of the whole batch, as
+        a sum over ranks, and return it."""
         if made.grad_fn is not None:
             made.grad_fn.metadata[IS_SUM] = True
             for node, _ in made.grad_fn.next_functions:
@@ -236,23 +242,25 @@ class TensorRules:
         return part is not None and part.kind not in (ROWS, SELECTED, OPEN, WHOLE)
 
     def _widest(self, call: Call) -> Any:
-        """Return the argument with the most dimensions among those that are rows."""
+        """Return the tensor with the most dimensions among the arguments of a call that are rows of the rank's
+        slice."""
         rows = [
             each for each in call.tensors for part in (self._table.get(each),) if part is not None and part.kind == ROWS
         ]
         return max(rows, key=lambda each: each.dim())
 
     def _differ(self, call: Call) -> bool:
-        """Return whether the arguments are rows in different orders, for example those of two joined slices and those
-        of one."""
+        """Return whether the arguments of a torch function are rows of the batch in different orders, for example those
+        of two joined slices and those of one."""
         blocks = {part.blocks for part in call.parts if part.kind == ROWS}
         if len(blocks) < 2 or call.name in ("cat", "concat", "concatenate"):
             return False
         return len({sum(length for length, _ in each) for each in blocks}) < len(blocks)
 
     def note_results(self, made: Any, args: Any, kwargs: Any) -> Any:
-        """Record the parts of a model's results. They are rows if they have as many as one of the arguments. Return the
-        results, with numbers that equal the slice's size replaced by the batch's size."""
+        """Record the relation of a model's results to the whole batch. They are rows of the slice if they have as many
+        rows as one of the arguments. Return the results, with numbers that equal the slice's size replaced by the
+        batch's size."""
         parts = [(each, part) for each in tensors_in((args, kwargs)) for part in (self._table.get(each),) if part]
         kinds = {part.kind for _, part in parts}
         rows = [each for each in parts if each[1].kind == ROWS]
@@ -294,7 +302,8 @@ class TensorRules:
 
 
 def _has_whole_rows(call: Call) -> bool:
-    """Return whether a viewed tensor has as many rows as the whole batch, whose size is among the arguments."""
+    """Return whether the tensor in a call of a view, such as `x.view(len(x), -1)`, has as many rows as the whole batch,
+    whose size is among the arguments."""
     sizes = [size for each in call.args[1:] for size in (each if isinstance(each, (list, tuple)) else (each,))]
     rows = call.tensors[0].shape[:1] if call.tensors else ()
     return any(type(size) is BatchSize and tuple(rows) == (int(size),) for size in sizes)

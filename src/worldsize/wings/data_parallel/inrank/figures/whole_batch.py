@@ -15,8 +15,8 @@ from .row_layout import own_rows
 
 
 class WholeBatch:
-    """The computations on the whole batch. `read_loss` returns the part of a loss from the graph that autograd has
-    recorded."""
+    """The computations of a rank on the whole batch. `read_loss` returns the part of a loss from the graph that
+    autograd has recorded."""
 
     def __init__(
         self, training: Training, table: PartTable, exchange: Exchange, read_loss: Callable[[Any], Part | None]
@@ -28,12 +28,12 @@ class WholeBatch:
         self._made: dict[int, tuple[Any, tuple[int, bool], Any]] = {}
 
     def forget(self) -> None:
-        """Forget the combined values, because a new batch begins."""
+        """Forget the cached values that were combined from all ranks, because a new batch begins."""
         self._made.clear()
 
     def run(self, call: Call) -> Any:
-        """Return the function's result for the whole batch. If that is not possible, return that of the slice and
-        record it as OPEN."""
+        """Run a torch function on the whole batch's values of its arguments, and return the result. If that is not
+        possible, return the result for the rank's slice and record it as OPEN."""
         if not self._exchange.is_possible():
             return self.note_open(call.run_own())
         try:
@@ -51,7 +51,8 @@ class WholeBatch:
         return result
 
     def _change(self, target: Any, whole: Call) -> Any:
-        """Change a tensor in place in the same way as the whole batch's tensor, and return it."""
+        """Run the in-place function `whole` on the whole batch's values, change the rank's tensor `target` in the same
+        way, and return `target`."""
         part = self._table.get(target)
         with torch.no_grad():
             changed = whole.function(*whole.args, **whole.kwargs)
@@ -69,8 +70,8 @@ class WholeBatch:
         return self._table.put(tensor, Part(WHOLE))
 
     def make(self, value: Any) -> Any:
-        """Return the whole batch's value of a tensor of the slice, with its gradient. Return any other value unchanged.
-        Raise NotWhole if it cannot be combined."""
+        """Return the whole batch's value of a tensor of the rank's slice, with its gradient; the result is cached.
+        Return any other value unchanged. Raise NotWhole if it cannot be combined."""
         part = self._table.get(value) if isinstance(value, torch.Tensor) else None
         if part is None or part.kind in (OPEN, WHOLE):
             return value
@@ -92,8 +93,8 @@ class WholeBatch:
         return mapped(value, self.make)
 
     def _computed_again(self, part: Part) -> Any:
-        """Compute a value from the whole batch's sums and means again, with the gradient. Raise NotWhole if an argument
-        has changed since."""
+        """Compute a value, as the recipe in `part` states, from the whole batch's sums and means again, with the
+        gradient. Raise NotWhole if an argument has changed since."""
 
         def thaw(each: Any) -> Any:
             if not isinstance(each, Frozen):
@@ -110,8 +111,8 @@ class WholeBatch:
         return own_rows(whole, part, self._training.rank, self._training.size)
 
     def note_open(self, result: Any) -> Any:
-        """Record that the results depend on the slice in an unknown way, except for losses whose graph determines their
-        part. Return the results."""
+        """Record that the tensors in a function's result depend on the rank's slice in an unknown way, except for
+        losses whose graph determines their relation to the whole batch. Return the result."""
         for each in tensors_in(result):
             read = self._read_loss(each) if each.requires_grad and each.dim() == 0 else None
             if read is not None and read.kind in (WEIGHTED, SUM):

@@ -22,7 +22,8 @@ _META = torch.device("meta")
 
 
 class _Unknown(Exception):
-    """The error that nothing is known about an argument."""
+    """The error that nothing is known about an argument, so that the shapes of a function's results cannot be
+    inferred."""
 
 
 class WholeShapes:
@@ -33,8 +34,8 @@ class WholeShapes:
         self._found: dict[Any, Any] = {}
 
     def padded_dims(self, function: Any, args: Any, kwargs: Any) -> list[set[int]] | None:
-        """Return, for each result, the dimensions whose size depends on the padded length of the batch; None in the
-        same cases as `infer`."""
+        """Return, for each tensor in a torch function's result, the set of dimensions whose size depends on the padded
+        length of the batch; None in the same cases as `infer`."""
         wide = self.infer(function, args, kwargs)
         self._more = 1
         try:
@@ -46,8 +47,8 @@ class WholeShapes:
         return [{dim for dim, size in enumerate(one) if other[dim] != size} for one, other in zip(wide, wider)]
 
     def infer(self, function: Any, args: Any, kwargs: Any) -> list[tuple[int, ...]] | None:
-        """Return the shapes of the tensors in the result, in order; None if they depend on data, or if the function
-        does not run without data."""
+        """Return the shapes, in order, that the tensors in a torch function's result would have with the whole batch;
+        None if they depend on data, or if the function does not run without data."""
         try:
             key = (function, self._describe(args), self._describe(tuple(sorted(kwargs.items()))))
             found = self._found.get(key, key)

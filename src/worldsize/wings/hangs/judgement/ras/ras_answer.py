@@ -73,8 +73,8 @@ class Answer(NamedTuple):
 
 
 def read_answer(text: str) -> Answer:
-    """Return the answer in `text`, JSON or text; with a `fault`, and nothing else, if it is not an answer, or not
-    complete."""
+    """Return the answer of NCCL's RAS in `text`, which is JSON or a text report. The answer has a `fault`, and nothing
+    else, if the text is no answer of RAS, or not complete."""
     if len(text) > MOST_BYTES:
         return _faulty("is too long")
     if not text.strip():
@@ -140,8 +140,8 @@ def _answer(communicators: tuple[Communicator, ...], dead: Iterable[tuple[str, i
 
 
 def _text_answer(text: str) -> Answer:
-    """Return the answer in a text report. The report is complete if it contains its last heading, and the line after
-    that."""
+    """Return the answer of NCCL's RAS in a text report. The report is complete if it contains its last heading, and the
+    line after that; otherwise the answer has a `fault`."""
     if "Job summary" not in text:
         return _faulty("is not a report of RAS")
     _, found, warnings = text.partition("\nWarnings\n========")

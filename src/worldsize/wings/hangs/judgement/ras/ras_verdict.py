@@ -48,8 +48,8 @@ class _Difference(NamedTuple):
 
 
 def ras_findings(text: str, processes: Sequence[RankProcess]) -> list[Finding]:
-    """Return the findings from the answer. Findings that name ranks come first; there is always at least one. RAS is
-    one witness, and a weak one."""
+    """Return the findings from the answer `text` of NCCL's RAS about the run's `processes`. Findings that name ranks
+    come first; there is always at least one. RAS is one witness, and a weak one."""
     answer = read_answer(text)
     if answer.fault:
         return [told(RAS, f"the answer {answer.fault}")]
@@ -70,7 +70,8 @@ def ras_findings(text: str, processes: Sequence[RankProcess]) -> list[Finding]:
 
 
 def _ranks_of(named: Iterable[tuple[str, int]], processes: Iterable[RankProcess]) -> dict[tuple[str, int], int]:
-    """Return the rank in the world of each process in an answer that belongs to this run."""
+    """Return a mapping of the processes (host, pid) in RAS's answer that belong to this run to their ranks in the
+    world."""
     by_pid: dict[int, list[RankProcess]] = {}
     for process in processes:
         by_pid.setdefault(process.pid, []).append(process)
@@ -86,8 +87,8 @@ def _ranks_of(named: Iterable[tuple[str, int]], processes: Iterable[RankProcess]
 def _lost_finding(
     answer: Answer, ranks: Mapping[tuple[str, int], int], processes: Sequence[RankProcess]
 ) -> Finding | None:
-    """Return the finding on ranks that do not answer each other's RAS, since they are stopped or gone; None if there
-    are none."""
+    """Return the finding on ranks that do not respond to RAS, since they are stopped or gone, according to its answer.
+    None if there are no such ranks."""
     lost = {ranks[process]: "is considered dead" for process in answer.dead}
     for communicator in answer.communicators:
         for each in communicator.ranks:
@@ -122,8 +123,9 @@ def _differences(communicator: Communicator, ranks: Mapping[tuple[str, int], int
 
 
 def _findings(differences: Sequence[_Difference]) -> list[Finding]:
-    """Return the findings from the differences. A rank that is behind in one kind and ahead in another makes other
-    calls than the rest. A rank that is ahead somewhere waits there."""
+    """Return the findings from the communicators whose ranks have launched different numbers of operations. A rank that
+    is behind in one kind of operation and ahead in another makes other calls than the rest. A rank that is ahead
+    somewhere waits there."""
     ahead = {rank for each in differences for rank in each.ahead}
     if any(each.others > len(each.ahead) for each in differences) and len({each.behind for each in differences}) > 1:
         words = (f"{ranks_text(each.behind)} in {each.kind}" for each in differences if each.behind)
@@ -151,11 +153,12 @@ def _findings(differences: Sequence[_Difference]) -> list[Finding]:
 
 
 def _counted(each: _Difference, odd: Sequence[int]) -> Sequence[int]:
-    """Return a sequence whose length is the number of ranks that are not odd. `ahead` does not contain all of them if a
-    text only counts them."""
+    """Return a sequence whose length is the number of a communicator's ranks that are not in `odd`. `ahead` does not
+    contain all of them if RAS's text report only counts them."""
     return range(each.others + len(each.behind) - len(odd))
 
 
 def _are_crossed(difference: _Difference, all_of_them: Iterable[_Difference]) -> bool:
-    """Return whether exactly the ranks that are behind here are ahead of the same other ranks in another kind."""
+    """Return whether exactly the ranks that are behind in `difference` are the ones ahead in another kind of
+    operation."""
     return any(set(each.ahead) == set(difference.behind) and each.kind != difference.kind for each in all_of_them)

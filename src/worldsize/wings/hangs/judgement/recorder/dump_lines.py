@@ -36,8 +36,8 @@ _MOST_MEMBERS = 100_000
 
 
 def dump_line(dump: Dump, most: int = MOST_BYTES) -> str:
-    """Return the dump as one line of at most `most` characters, all ASCII, which `parse_dump_line` reads. If not even a
-    few calls of each group fit, the dump has a fault instead."""
+    """Return a Flight Recorder dump as one line of at most `most` characters, all ASCII, which `parse_dump_line` reads.
+    If not even a few calls of each group fit, the dump has a fault instead."""
     for count in _FEWER:
         line = _line(dump._replace(entries=_newest(dump.entries, count)))
         if len(line) <= most:
@@ -46,7 +46,7 @@ def dump_line(dump: Dump, most: int = MOST_BYTES) -> str:
 
 
 def parse_dump_line(line: str | bytes) -> Dump | None:
-    """Return the dump in a line that `dump_line` wrote; None for anything else."""
+    """Return the Flight Recorder dump in a line that `dump_line` wrote. None for any other line."""
     if len(line) > _MOST_READ:
         return None
     try:
@@ -56,8 +56,8 @@ def parse_dump_line(line: str | bytes) -> Dump | None:
 
 
 def _newest(entries: Sequence[Entry], most: int) -> tuple[Entry, ...]:
-    """Return at most `most` entries of each group and backend. Half of them are the oldest that have not ended, with a
-    few before them; the others are the newest."""
+    """Return at most `most` recorded calls of each process group and backend. Half of them are the oldest that have not
+    ended, with a few before them; the others are the newest."""
     groups: dict[tuple[str, str, str, bool], list[int]] = {}
     for place, entry in enumerate(entries):
         groups.setdefault((entry.backend, entry.group, entry.group_name, entry.is_p2p), []).append(place)
@@ -133,7 +133,8 @@ def _read(value: Any) -> Dump | None:
 
 
 def _entry(call: Any, texts: Sequence[str]) -> Entry:
-    """Return the entry in a JSON value. Raise one of PARSE_ERRORS for anything else."""
+    """Return the recorded call in a JSON value of a dump line, whose texts are in the table `texts`. Raise one of
+    PARSE_ERRORS for an invalid value."""
     group, group_name, backend, op, state = (_of_table(texts, each) for each in call[:5])
     seq, p2p_seq, is_p2p, retired, created, counts, dtypes, *frame = call[5:]
     place = ((_of_table(texts, frame[0]), max(0, plain_number(frame[1])), _of_table(texts, frame[2])),) if frame else ()
@@ -162,8 +163,8 @@ def _of_table(texts: Sequence[str], place: Any) -> str:
 
 
 def _count(value: Any) -> int:
-    """Return the number; -1 for any other value, and for a number that is too long to show, since Python's numbers are
-    unbounded."""
+    """Return `value` if it is a whole number, a count of elements; -1 for any other value, and for a number that is too
+    long to show, since Python's numbers are unbounded."""
     return value if type(value) is int and abs(value) < 2**100 else -1
 
 

@@ -84,8 +84,8 @@ class Dump(NamedTuple):
 
 
 def read_dump_file(path: str, rank: int, taken: float | None = None) -> Dump:
-    """Return the dump in the file. The file may be missing, damaged, or of another kind; the dump has a `fault`
-    then."""
+    """Return the Flight Recorder dump of `rank` in the file `path`. If the file is missing, damaged, or of another
+    kind, the dump has a `fault`."""
     try:
         data = read_file(path, MOST_BYTES + 1)
     except FileNotFoundError:
@@ -96,7 +96,8 @@ def read_dump_file(path: str, rank: int, taken: float | None = None) -> Dump:
 
 
 def read_dump(data: bytes, rank: int, taken: float | None = None) -> Dump:
-    """Return the dump that `data` holds, as a pickle or as JSON; with a `fault` if it holds anything else."""
+    """Return the Flight Recorder dump of `rank` that `data` holds, as a pickle or as JSON. The dump has a `fault` if
+    `data` holds anything else."""
     try:
         value = _json_value(data) if data[:1] in (b"{", b" ", b"\n") else read_pickle(data)
         return _dump(value, rank, taken)
@@ -120,8 +121,8 @@ def _faulty(rank: int, fault: str) -> Dump:
 
 
 def merged_dumps(first: Dump, second: Dump) -> Dump:
-    """Return one dump from those of a rank's two backends, each of which has a recorder of its own. If one cannot be
-    read, return the other."""
+    """Return one Flight Recorder dump from the two of a rank's backends, each of which has a recorder of its own. If
+    one cannot be read, return the other."""
     if first.fault or second.fault:
         return second if first.fault else first
     entries = sorted((*first.entries, *second.entries), key=lambda entry: entry.created)
@@ -145,7 +146,8 @@ def _dump(value: Any, rank: int, taken: float | None) -> Dump:
 
 
 def _entry(value: Mapping[Any, Any]) -> Entry | None:
-    """Return the entry; None for one that contains neither its group nor its number."""
+    """Return the recorded call (an Entry) in a value of a Flight Recorder dump. None if the value has no process group,
+    or no number."""
     group = value.get("process_group")
     seq, p2p_seq = plain_number(value.get("collective_seq_id")), plain_number(value.get("p2p_seq_id"))
     if not isinstance(group, (list, tuple)) or len(group) != 2 or (seq < 0 and p2p_seq < 0):
@@ -169,7 +171,8 @@ def _entry(value: Mapping[Any, Any]) -> Entry | None:
 
 
 def _members(value: Any) -> dict[str, tuple[int, ...]]:
-    """Return the ranks of each group, which the recorder writes as the text of a list."""
+    """Return a mapping of each process group's name to its ranks, from the `pg_config` of a Flight Recorder dump, which
+    has the ranks as the text of a list."""
     found = {}
     for name, group in list(value.items())[:_MOST_RANKS] if isinstance(value, dict) else ():
         said = group.get("ranks") if isinstance(group, dict) else None
@@ -200,13 +203,13 @@ def _items(value: Any, most: int) -> Any:
 
 
 def plain_number(value: Any) -> int:
-    """Return the whole number; -1 for anything else."""
+    """Return `value` if it is a whole number that is not negative and not too large; -1 for any other value."""
     return value if type(value) is int and 0 <= value < _LARGEST else -1
 
 
 def plain_text(value: Any) -> str:
-    """Return a text that is safe for any terminal, cut if it is too long; "" for a value that is no text. Numbers count
-    as texts."""
+    """Return `value` as a text that is safe for any terminal, cut if it is too long; "" for a value that is no text.
+    Whole numbers count as texts."""
     said = str(value) if type(value) is int and abs(value) < _LARGEST else value
     if not isinstance(said, str):
         return ""

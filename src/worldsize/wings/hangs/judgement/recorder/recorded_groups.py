@@ -28,18 +28,20 @@ class Group(NamedTuple):
     unseen: tuple[int, ...]
 
     def last(self, rank: int) -> int:
-        """Return the number of the rank's last call; 0 if it has made none."""
+        """Return the number of the last collective call that `rank` has made in this process group. 0 if it has made
+        none."""
         return max(self.calls[rank], default=0)
 
     def shared(self) -> list[int]:
-        """Return the numbers that every record holds, ascending. Older ones may be overwritten in some records."""
+        """Return the numbers of the collective calls that the record of every rank of this process group holds,
+        ascending. Older ones may be overwritten in some records."""
         every = [set(calls) for calls in self.calls.values()]
         return sorted(set.intersection(*every)) if every else []
 
 
 def groups_of(dumps: Sequence[Dump], world_size: int) -> list[Group]:
-    """Return the groups in which a call is recorded, that of all ranks first. If no record contains a group's ranks, a
-    rank that has made no call in the group is not known to belong to it."""
+    """Return the process groups in which the Flight Recorder dumps have a collective call, that of all ranks first. If
+    no record contains a group's ranks, a rank that has made no call in the group is not known to belong to it."""
     found: dict[tuple[str, str, tuple[int, ...]], dict[int, dict[int, list[Entry]]]] = {}
     names: dict[tuple[str, str], str] = {}
     configured = _configured(dumps)
@@ -68,7 +70,8 @@ def _configured(dumps: Iterable[Dump]) -> dict[str, set[tuple[int, ...]]]:
 def _members(
     dump: Dump, group: str, title: str, configured: Mapping[str, set[tuple[int, ...]]], world_size: int
 ) -> tuple[int, ...]:
-    """Return the ranks of the group; empty if only the entries show them."""
+    """Return the ranks of a process group: all ranks of the run for the default group, else those in the dumps'
+    configuration. Empty if only the recorded calls show them."""
     if title == WHOLE_WORLD:
         return tuple(range(world_size))
     own = dump.members.get(group, ()) if group else ()
@@ -112,7 +115,7 @@ class Ends:
                     self._by_retirement.add(entry.backend)
 
     def have(self, entries: Iterable[Entry]) -> bool | None:
-        """Return whether all of these have ended; None if the records do not show it."""
+        """Return whether all of the recorded calls `entries` have ended. None if the records do not show it."""
         ended = [self._has(entry) for entry in entries]
         return None if None in ended else all(ended)
 
@@ -123,8 +126,8 @@ class Ends:
 
 
 def signature(entries: Iterable[Entry]) -> tuple[object, ...]:
-    """Return the values that must be the same on all ranks: the calls, and the elements and types of their inputs if
-    those are equal on all ranks."""
+    """Return the values of recorded calls that must be the same on all ranks: the operations, and the number of
+    elements and types of their inputs if those are equal on all ranks."""
     return tuple(
         (entry.op, tuple(map(elements, entry.sizes)), entry.dtypes) if entry.op in _SIZED else (entry.op,)
         for entry in entries
@@ -132,7 +135,7 @@ def signature(entries: Iterable[Entry]) -> tuple[object, ...]:
 
 
 def elements(size: Iterable[int]) -> int:
-    """Return the number of elements of a tensor of this size."""
+    """Return the number of elements of a tensor with the dimensions `size`."""
     count = 1
     for each in size:
         count *= each
@@ -140,5 +143,6 @@ def elements(size: Iterable[int]) -> int:
 
 
 def own_frame(entry: Entry) -> tuple[str, int, str] | None:
-    """Return the innermost place that is not PyTorch's own; None if there is none."""
+    """Return the innermost frame (file, line, function) of a recorded call that is not PyTorch's own. None if there is
+    none."""
     return next((frame for frame in entry.frames if frame[0] and "/torch/" not in frame[0]), None)

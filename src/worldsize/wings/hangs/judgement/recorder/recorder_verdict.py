@@ -70,7 +70,8 @@ class _Problem(NamedTuple):
 
 
 def recorder_findings(dumps: Sequence[Dump], world_size: int) -> list[Finding]:
-    """Return the findings from the dumps. Findings that name ranks come first; there is always at least one.
+    """Return the findings on a hang from the ranks' Flight Recorder dumps. Findings that name ranks come first; there
+    is always at least one.
 
     The dumps must be taken after everything has come to a halt: if the newest call is newer than a dump, no rank is
     named. Ranks without a dump may be left out of `dumps`.
@@ -95,7 +96,8 @@ def recorder_findings(dumps: Sequence[Dump], world_size: int) -> list[Finding]:
 
 
 def _remark(dumps: Iterable[Dump], readable: set[int], world_size: int) -> str:
-    """Return the list of missing dumps, as the end of a sentence."""
+    """Return a list of the Flight Recorder dumps that are missing or cannot be read, as the end of a sentence. "" if
+    there are none."""
     missing = sorted(set(range(world_size)) - readable)
     faults = {dump.rank: dump.fault for dump in dumps if dump.fault and dump.fault != "is missing"}
     absent = [rank for rank in missing if rank not in faults]
@@ -131,7 +133,8 @@ def _are_ahead(group: Group, low: int) -> bool:
 def _in_shared_call(
     group: Group, seq: int, entries: Mapping[int, tuple[Entry, ...]], ended: Mapping[int, bool | None]
 ) -> _Problem | None:
-    """Return the problem of a call that all ranks have entered and not all have left."""
+    """Return the problem of the group's collective call `seq`, which all ranks have entered and not all have left: some
+    ranks entered another call, some did not leave it, or no rank can be named."""
     stuck = tuple(sorted(rank for rank in ended if not ended[rank]))
     left = tuple(sorted(rank for rank in ended if ended[rank]))
     kinds = {rank: signature(each) for rank, each in entries.items()}
@@ -146,7 +149,8 @@ def _in_shared_call(
 
 
 def _before_entry(group: Group, low: int, ends: Ends) -> _Problem:
-    """Return the problem of the first call that some ranks have entered and others have not."""
+    """Return the problem of the first collective call of the group that some ranks have entered and others have not;
+    `low` is the number of the call before it."""
     absent = tuple(sorted(rank for rank in group.calls if group.last(rank) == low))
     ahead = sorted(set(group.calls) - set(absent))
     stuck = tuple(rank for rank in ahead if _waits(group.calls[rank], low, ends))
@@ -160,8 +164,8 @@ def _waits(calls: Mapping[int, tuple[Entry, ...]], low: int, ends: Ends) -> bool
 
 
 def _blocked(problems: Sequence[_Problem], dumps: Iterable[Dump], ends: Ends) -> list[set[int]]:
-    """Return, for each problem, those of its odd ranks that wait elsewhere: in another group's call, or for another
-    rank."""
+    """Return, for each problem, the set of its odd ranks that wait elsewhere: in another process group's call, or in a
+    point-to-point call for another rank."""
     waits = {dump.rank for dump in dumps for each in dump.entries if each.is_p2p and ends.have((each,)) is not True}
     calls = Counter(rank for problem in problems for rank in problem.stuck)
     return [
@@ -212,8 +216,9 @@ def _finding(problem: _Problem, blocked: set[int], remark: str) -> Finding:
 
 
 def _other_order(problems: Sequence[_Problem], seen: set[int]) -> list[Finding]:
-    """Return the finding on two groups of all ranks that were `seen`, if few ranks wait in one group, and all others in
-    the other; empty if there are no such groups."""
+    """Return a list with the finding on ranks that make the calls of two process groups in another order than the rest:
+    few ranks wait in one group, and all other ranks that were `seen` in the other. Empty if there are no such groups.
+    """
     for one, two in itertools.permutations(problems, 2):
         is_crossed = one.kind == two.kind == NOT_ENTERED and one.odd == two.stuck and two.odd == one.stuck
         members = set(one.group.calls)
@@ -226,7 +231,8 @@ def _other_order(problems: Sequence[_Problem], seen: set[int]) -> list[Finding]:
 
 
 def _difference(odd: Sequence[Entry], usual: Sequence[Entry]) -> str:
-    """Return the odd call, in words that distinguish it from the usual one."""
+    """Return the collective call of the odd ranks, in words that distinguish it from the usual call: its name, or its
+    number of elements or types."""
     mine, other = odd[0], usual[0]
     if mine.op != other.op or len(odd) != len(usual):
         return mine.op or "another call"
@@ -237,14 +243,15 @@ def _difference(odd: Sequence[Entry], usual: Sequence[Entry]) -> str:
 
 
 def _place(calls: Iterable[Sequence[Entry]]) -> tuple[str, int, str] | None:
-    """Return the place at which the calls were made, if it is the same for all; None otherwise."""
+    """Return the place (file, line, function) in the user's code at which the recorded calls were made, if it is the
+    same for all. None otherwise."""
     places = {own_frame(each[0]) for each in calls if each}
     return places.pop() if len(places) == 1 else None
 
 
 def _without_repetition(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the first finding of each kind and ranks, which is the earliest. Its text includes the ranks that wait
-    elsewhere for the same ranks."""
+    """Return the first finding for each combination of kind and ranks, which is the earliest. Its text also names the
+    ranks that wait for the same ranks in another call."""
     found: dict[tuple[str | None, tuple[int, ...]], Finding] = {}
     elsewhere: dict[tuple[str | None, tuple[int, ...]], set[int]] = {}
     for each in findings:

@@ -19,8 +19,9 @@ _ROOTED = re.compile(r"_?(?:broadcast|reduce|gather|scatter)\w*")
 
 
 def is_of_one_group(wait: Wait) -> bool:
-    """Return whether nothing shows that fewer than all ranks take part in the call, or leave it at different times.
-    False for a line whose text could not be read, since it shows nothing."""
+    """Return whether a thread's wait is in a collective call for which nothing shows that fewer than all ranks take
+    part, or that they leave at different times. False for a line whose text could not be read, since it shows nothing.
+    """
     text = wait.user_frame.text if wait.user_frame is not None else ""
     is_of_some = _POINT_TO_POINT.fullmatch(wait.call) or _ROOTED.fullmatch(wait.call) or _SOME_RANKS.search(text)
     return wait.kind == COLLECTIVE and bool(text) and not is_of_some

@@ -73,8 +73,8 @@ class Wait(NamedTuple):
 
 
 def is_library(file: str) -> bool:
-    """Return whether a file belongs to Python, to a package, or to a program that starts scripts. Code without a file
-    also counts."""
+    """Return whether the source file `file` of a frame belongs to Python, to a package, or to a program that starts
+    scripts. True for code without a file."""
     return not file or _LIBRARY.search(file) is not None
 
 
@@ -84,12 +84,14 @@ def user_frame_of(frames: Sequence[Frame]) -> Frame | None:
 
 
 def called_frames(frames: Sequence[Frame]) -> Sequence[Frame]:
-    """Return the frames that the user's innermost code has called; all frames if none is the user's own."""
+    """Return the frames of a stack that the innermost frame of the user's code has called. Return all frames if none is
+    the user's own."""
     return frames[: next((index for index, each in enumerate(frames) if not is_library(each.file)), len(frames))]
 
 
 def own_frames(stack: ThreadStack) -> tuple[Frame, ...]:
-    """Return the frames of a child's thread without those of the process that it was forked from."""
+    """Return the frames of the stack of a child process's thread, without those of the process that it was forked
+    from."""
     for index, frame in enumerate(stack.frames):
         if frame.name == "_bootstrap" and _STARTS_OF_CHILDREN.search(frame.file):
             return stack.frames[:index]
@@ -97,7 +99,7 @@ def own_frames(stack: ThreadStack) -> tuple[Frame, ...]:
 
 
 def wait_of(stack: ThreadStack | None) -> Wait:
-    """Return the wait of a thread.
+    """Return what a thread waits for, according to its stack (a Wait, whose `kind` is None if no wait is known).
 
     The frames that the user's code has called count, from the innermost to the user's own. If they show nothing, the
     source of the innermost line may, if it is known and the thread does not compute. A thread that computes and holds
@@ -122,13 +124,14 @@ def wait_of(stack: ThreadStack | None) -> Wait:
 
 
 def is_native(stack: ThreadStack) -> bool:
-    """Return whether a thread computes without Python's lock: in native code, which may be code that polls a device."""
+    """Return whether a thread computes without Python's lock, according to its stack. It is in native code then, which
+    may be code that polls a device."""
     return stack.active is True and stack.holds_gil is False
 
 
 def work_of(stack: ThreadStack) -> LongWork | None:
-    """Return the checkpoint or the compilation that a thread is at; None for a thread that waits for other ranks within
-    it."""
+    """Return the long work that a thread is at, according to its stack: a checkpoint or a compilation. None if there is
+    none, and for a thread that waits for other ranks within such work."""
     if wait_of(stack).kind in (COLLECTIVE, START):
         return None
     called = called_frames(stack.frames)
@@ -136,16 +139,16 @@ def work_of(stack: ThreadStack) -> LongWork | None:
 
 
 def may_wait_for_children(stacks: RankStacks) -> bool:
-    """Return whether the main thread waits for other processes of the same rank, or compiles, which those may do for
-    it."""
+    """Return whether the main thread of a rank's process waits for other processes of the same rank, or compiles, which
+    those may do for it."""
     thread = stacks.main_thread
     work = work_of(thread) if thread is not None else None
     return wait_of_process(stacks).kind in FOR_CHILDREN or (work is not None and work.what == COMPILES)
 
 
 def wait_of_process(stacks: RankStacks) -> Wait:
-    """Return the wait of the main thread. If its stack does not show whether it computes, or what it waits for, the
-    kernel's values do."""
+    """Return what the main thread of a rank's process waits for. If its stack does not show whether it computes, or
+    what it waits for, the kernel's values for the process do."""
     thread = stacks.main_thread
     if thread is not None and thread.active is None and stacks.state in _KNOWN_STATES:
         thread = thread._replace(active=stacks.state == "R")
@@ -160,9 +163,9 @@ def wait_of_process(stacks: RankStacks) -> Wait:
 
 
 def _wait_by_frame(frame: Frame, stack: ThreadStack) -> tuple[str, str] | None:
-    """Return the kind and the call; None if the frame shows none. Autograd waits in C++ for the collectives of
-    DistributedDataParallel, and also computes or waits for a device there. Only a source that knows whether the thread
-    computes can distinguish these."""
+    """Return the kind of wait and the call that one frame of a stack shows; None if the frame shows none. Autograd
+    waits in C++ for the collectives of DistributedDataParallel, and also computes or waits for a device there. Only a
+    source that knows whether the thread computes can distinguish these."""
     if frame.name == "_engine_run_backward" and _BACKWARD.search(frame.file):
         if stack.active:
             return (DEVICE, BACKWARD) if is_native(stack) else None
@@ -181,7 +184,7 @@ def _wait_by_rules(frame: Frame) -> tuple[str, str] | None:
 
 
 def wait_by_line(text: str) -> tuple[str | None, str]:
-    """Return the kind of a line's call into C, and the call; None and "" if no rule matches."""
+    """Return the kind of wait and the call that a source line's call into C shows. None and "" if no rule matches."""
     code = text.partition("#")[0]
     for rule in LINE_RULES:
         match = rule.line.search(code)

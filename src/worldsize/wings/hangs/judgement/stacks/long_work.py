@@ -29,8 +29,8 @@ class LongWork(NamedTuple):
 
 
 def _frames(what: str, file: str, function: str, call: str) -> FrameRule:
-    """Return the rule for a function in a file. A `call` that is empty, or ends with a dot or a space, is a prefix of
-    the function's own name."""
+    """Return the rule for the frames of long work `what` (such as a checkpoint) that match the patterns `file` and
+    `function`. A `call` that is empty, or ends with a dot or a space, is a prefix of the function's own name."""
     return FrameRule(what, re.compile(file), re.compile(function), call)
 
 
@@ -136,18 +136,20 @@ def _work_by_frame(frame: Frame) -> LongWork | None:
 
 
 def innermost_work(frames: Sequence[Frame]) -> int:
-    """Return the index of the innermost frame of long work; the number of frames if there is none."""
+    """Return the index of the innermost frame that shows a checkpoint or a compilation. The number of frames if there
+    is none."""
     return next((index for index, frame in enumerate(frames) if _work_by_frame(frame) is not None), len(frames))
 
 
 def work_of_frames(frames: Sequence[Frame]) -> LongWork | None:
-    """Return the work of these frames, from the outermost frame that has any: `Trainer.save_model` rather than
-    `torch.save`. None if there is none."""
+    """Return the checkpoint or compilation that the frames of a stack show, from the outermost frame that shows any:
+    `Trainer.save_model` rather than `torch.save`. None if there is none."""
     return next((found for found in map(_work_by_frame, reversed(frames)) if found is not None), None)
 
 
 def work_of_line(text: str) -> LongWork | None:
-    """Return the work that a line of the user's own code does by a call into C; None if there is none."""
+    """Return the long work that a source line of the user's own code does by a call into C, such as `pickle.dump`. None
+    if there is none."""
     for rule in LINE_RULES:
         match = rule.line.search(text.partition("#")[0])
         if match is not None:
@@ -156,5 +158,6 @@ def work_of_line(text: str) -> LongWork | None:
 
 
 def work_of_program(command: str) -> LongWork | None:
-    """Return the work of a child, from its program's name according to the kernel; None if it is no compiler."""
+    """Return the compilation that a child process does, from its program's name `command` according to the kernel. None
+    if the program is no compiler."""
     return LongWork(COMPILES, command) if _COMPILERS.fullmatch(command) else None

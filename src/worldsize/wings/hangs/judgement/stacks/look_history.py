@@ -42,7 +42,7 @@ class LookSummary(NamedTuple):
 
 
 def summary_of(at: float, looks: Mapping[int, RankLook]) -> LookSummary:
-    """Return the summary of a look at time `at`."""
+    """Return the summary of the watchdog's look at all ranks at time `at`, which is kept for later looks."""
     ranks = {
         rank: RankSummary(each.activity, _digest(each.own), _digest(each.exact), each.is_pure, each.spent)
         for rank, each in looks.items()
@@ -70,8 +70,9 @@ def seconds_in_place(rank: int, looks: Sequence[LookSummary], limit: float) -> f
 
 
 def _latest(rank: int, looks: Sequence[LookSummary], activity: str, place: str) -> list[LookSummary]:
-    """Return the latest looks, the oldest first, in which the rank had this activity in one place, which is `own` or
-    `exact`. For a rank at its device, return only those since another thread last showed progress."""
+    """Return the watchdog's latest consecutive looks, the oldest first, in which the rank had `activity` at one
+    `place`, which is "own" or "exact". For a rank at its device, return only those since another thread last showed
+    progress."""
     found: list[LookSummary] = []
     known = ""
     for look in reversed(looks):

@@ -71,9 +71,9 @@ class Samples(NamedTuple):
 
 
 def wait_of_rank(stacks: RankStacks) -> Wait:
-    """Return the wait of the main thread. MPI and others spin, or sleep repeatedly, while they wait, which lines of the
-    source show. If autograd has threads for devices, the backward pass waits for one of these, unless it has called
-    code that waits elsewhere."""
+    """Return what the main thread of a rank's Python waits for. MPI and others spin, or sleep repeatedly, while they
+    wait, which lines of the source show. If autograd has threads for devices, the backward pass waits for one of these,
+    unless it has called code that waits elsewhere."""
     wait = wait_of_process(stacks)
     thread = stacks.main_thread
     if wait.kind in (None, SLEEP) and thread is not None:
@@ -88,7 +88,8 @@ def wait_of_rank(stacks: RankStacks) -> Wait:
 
 
 def callback_of(stacks: RankStacks) -> ThreadStack | None:
-    """Return another thread that is in the user's own code, called by native code; None if there is none."""
+    """Return the stack of a thread other than the main one that is in the user's own code, called by native code. None
+    if there is none."""
     for thread in stacks.threads:
         is_users = user_frame_of(thread.frames) is not None
         if not thread.main and is_users and not _THREADS.search(thread.frames[-1].file):
@@ -97,8 +98,9 @@ def callback_of(stacks: RankStacks) -> ThreadStack | None:
 
 
 def activity_of(samples: Samples, wait: Wait, inside: Wait | None) -> tuple[str, str]:
-    """Return the rank's activity, one of the words above, and the evidence that it makes progress. `wait` is the wait
-    of its main thread. `inside` is the call of several ranks that the user's innermost code was called from."""
+    """Return the rank's activity between two samples, such as WAITS, COMPUTES or MOVES, and the evidence that it makes
+    progress, in words. `wait` is the wait of its main thread. `inside` is the call of several ranks that the user's
+    innermost code was called from."""
     first, last = samples.first, samples.last
     activity, what = _activity_of_own(samples, wait, inside)
     if activity in (STANDS, WAKES, UNSEEN) and wait.kind not in FOR_ALL:
@@ -112,8 +114,8 @@ def activity_of(samples: Samples, wait: Wait, inside: Wait | None) -> tuple[str,
 
 
 def _is_kept_waiting(first: RankStacks, last: RankStacks, share: float) -> bool:
-    """Return whether the main thread would run, but other threads have the processor: it is ready in both samples, or
-    in one of them if it has used some time without waiting."""
+    """Return whether the main thread of a rank would run, but other threads have the processor: it is ready in both
+    samples, or in one of them if it has used some time without waiting. `share` is its CPU use in cores."""
     if first.state == last.state == "R":
         return True
     is_sleepless = _woken(first, last) <= _expected(last.time - first.time)
@@ -121,7 +123,8 @@ def _is_kept_waiting(first: RankStacks, last: RankStacks, share: float) -> bool:
 
 
 def _activity_of_own(samples: Samples, wait: Wait, inside: Wait | None) -> tuple[str, str]:
-    """Return the activity of the rank's own Python, without its children, and the evidence."""
+    """Return the activity of the rank's own Python between two samples, without its children, and the evidence in
+    words."""
     first, last = samples.first, samples.last
     states = {first.state, last.state}
     if "t" in states:
@@ -149,8 +152,8 @@ def _activity_of_own(samples: Samples, wait: Wait, inside: Wait | None) -> tuple
 
 
 def _activity_in_call(samples: Samples, wait: Wait) -> tuple[str, str]:
-    """Return the activity, and the evidence, of a rank that waits in a call of several ranks, for all ranks at the
-    start, or for its device."""
+    """Return the activity between two samples, and the evidence in words, of a rank that waits in a call of several
+    ranks, for all ranks at the start, or for its device."""
     first, last = samples.first, samples.last
     former = wait_of_rank(first)
     if (former.kind, former.call, line_of(former.user_frame)) != (wait.kind, wait.call, line_of(wait.user_frame)):
@@ -169,7 +172,8 @@ def _activity_in_call(samples: Samples, wait: Wait) -> tuple[str, str]:
 
 
 def spent_beside(samples: Samples, wait: Wait) -> float:
-    """Return the CPU time so far, in seconds, of the threads that use none while the rank waits for a device."""
+    """Return the CPU time so far, in seconds, of those threads of a rank that use none while the rank waits for its
+    device."""
     found = [each.ticks for each in samples.last.work if wait.call != BACKWARD and _is_autograds(each)]
     if _sleeps(samples.last) and samples.last.work:
         found.append(samples.last.work[0].ticks)
@@ -177,7 +181,8 @@ def spent_beside(samples: Samples, wait: Wait) -> float:
 
 
 def has_gone_on(spent: float, seconds: float) -> bool:
-    """Return whether `spent` seconds of CPU are more than waiting threads use in `seconds`."""
+    """Return whether threads that have used `spent` seconds of CPU in `seconds` have worked: it is more than waiting
+    threads use."""
     return spent > max(IDLE_TIME, IDLE * seconds) - 1e-6
 
 
@@ -186,7 +191,7 @@ def _has_used(share: float | None, seconds: float) -> bool:
 
 
 def _sleeps(stacks: RankStacks) -> bool:
-    """Return whether the main thread waits in the kernel."""
+    """Return whether the main thread of a process waits in the kernel (state S)."""
     return stacks.state == "S"
 
 
@@ -195,14 +200,15 @@ def _is_autograds(work: ThreadWork) -> bool:
 
 
 def _share(samples: Samples, is_wanted: Callable[[ThreadWork], bool]) -> float | None:
-    """Return the CPU use of the wanted threads, in cores; None if unknown."""
+    """Return the CPU use, in cores, of those threads of a rank for which `is_wanted` is true, between two samples. None
+    if unknown."""
     first, last = (each._replace(work=tuple(filter(is_wanted, each.work))) for each in (samples.first, samples.last))
     return computing_share(first, last, samples.hertz)
 
 
 def _is_busy_beside(samples: Samples, wait: Wait) -> bool:
-    """Return whether threads other than the main one compute. During a call of PyTorch, threads that Python does not
-    know are ignored, since they spin for NCCL, except for autograd's."""
+    """Return whether threads of a rank other than the main one compute. During a call of PyTorch, threads that Python
+    does not know are ignored, since they spin for NCCL, except for autograd's."""
     last = samples.last
     thread = last.main_thread
     others = {each.id for each in last.work[1:]}
@@ -224,13 +230,14 @@ def _expected(seconds: float) -> float:
 
 
 def _woken(first: RankStacks, last: RankStacks) -> int:
-    """Return how often the main thread has begun to wait between the samples."""
+    """Return how often the main thread of a process has begun to wait between two samples. 0 if the kernel does not
+    report it."""
     return last.waits[0] - first.waits[1] if len(first.waits) == len(last.waits) == 2 else 0
 
 
 def _activity_of_children(samples: Samples, wait: Wait) -> tuple[str, str] | None:
-    """Return the activity of a rank that may wait for its children, and the evidence from these; None if they show
-    none."""
+    """Return the activity, and the evidence in words, that the child processes of a rank show between two samples,
+    since the rank may wait for them. None if they show none."""
     former = {each.pid: each for each in samples.former_children}
     for each in samples.children:
         known = former.get(each.pid)

@@ -75,8 +75,8 @@ class RankLook(NamedTuple):
 
 
 def look_at_ranks(before: Iterable[RankStacks], after: Iterable[RankStacks], hertz: int) -> dict[int, RankLook]:
-    """Return the state of each rank. `hertz` is the number of clock ticks in a second. A rank without a sample is left
-    out."""
+    """Return the state of each rank (a RankLook), by rank, from the stacks of two samples, `before` and `after`.
+    `hertz` is the number of clock ticks in a second. A rank without a sample is left out."""
     first, last = _by_rank(before), _by_rank(after)
     return {rank: _look(rank, first.get(rank, ()), last.get(rank, ()), hertz) for rank in sorted({*first, *last})}
 
@@ -131,15 +131,15 @@ def _exact(stacks: RankStacks) -> tuple[tuple[str, str, int], ...]:
 
 
 def _frames(stacks: RankStacks) -> tuple[Frame, ...]:
-    """Return the frames of the user's code that native code has called in another thread, and those of the main
-    thread."""
+    """Return the frames of a rank's process that show where it is: those of the user's code that native code has called
+    in another thread, and those of the main thread."""
     called, main = callback_of(stacks), stacks.main_thread
     return (*(called.frames if called is not None else ()), *(main.frames if main is not None else ()))
 
 
 def _is_pure(stacks: RankStacks) -> bool:
-    """Return whether Python itself runs in the user's own code: its thread holds Python's lock, or ran while it was
-    read, at a line without a known call into C."""
+    """Return whether Python itself runs in the user's own code of a process: its main thread holds Python's lock, or
+    ran while it was read, at a line without a known call into C."""
     thread = stacks.main_thread
     if thread is None or not thread.frames or is_library(thread.frames[0].file):
         return False
@@ -148,7 +148,8 @@ def _is_pure(stacks: RankStacks) -> bool:
 
 
 def _inside(stacks: RankStacks, wait: Wait) -> Wait | None:
-    """Return the call of several ranks that the user's innermost code was called from; None if there is none."""
+    """Return the call of several ranks from which the user's innermost code in the main thread was called, for example
+    as a callback. None if there is none."""
     thread = stacks.main_thread
     if thread is None or wait.user_frame is None:
         return None
@@ -166,8 +167,9 @@ def _inside(stacks: RankStacks, wait: Wait) -> Wait | None:
 
 
 def _place(stacks: RankStacks, wait: Wait, children: Sequence[RankStacks]) -> Frame | None:
-    """Return the place of the cause: in a worker of the data loader, in a callback, else in the main thread, else, if
-    that has left the user's code, in another thread. None if there is none."""
+    """Return the frame of the user's code that best shows where a rank is: in a worker of the data loader, in a
+    callback, else in the main thread, else, if that has left the user's code, in another thread. None if there is none.
+    """
     if wait.kind == LOADER:
         places = {frame for frame in (_place_in_child(each) for each in children) if frame is not None}
         if len(places) == 1:
@@ -183,8 +185,8 @@ def _place(stacks: RankStacks, wait: Wait, children: Sequence[RankStacks]) -> Fr
 
 
 def _work(stacks: RankStacks, wait: Wait, children: Sequence[RankStacks]) -> LongWork | None:
-    """Return the long work of the rank: that of its main thread, or of the thread or child that this waits for. None
-    for a rank that waits in a call of several ranks, or for a file that another process locks."""
+    """Return the checkpoint or compilation that a rank is at: in its main thread, or in the thread or child that this
+    waits for. None for a rank that waits in a call of several ranks, or for a file that another process locks."""
     thread = stacks.main_thread
     if thread is None or wait.kind in (COLLECTIVE, START) or wait.call == LOCK_FILE:
         return None
@@ -199,8 +201,8 @@ def _work(stacks: RankStacks, wait: Wait, children: Sequence[RankStacks]) -> Lon
 
 
 def _place_in_child(child: RankStacks) -> Frame | None:
-    """Return the innermost frame of a child in the user's code; None if there is none. For a fork, the frames of the
-    process that it was forked from do not count."""
+    """Return the innermost frame of the user's code in the main thread of a rank's child process. None if there is
+    none. For a fork, the frames of the process that it was forked from do not count."""
     thread = child.main_thread
     if thread is None:
         return None
@@ -208,5 +210,5 @@ def _place_in_child(child: RankStacks) -> Frame | None:
 
 
 def activities(looks: Mapping[int, RankLook], *kinds: str) -> tuple[int, ...]:
-    """Return the ranks with one of these activities, ascending."""
+    """Return the ranks in `looks` whose activity is one of `kinds`, ascending."""
     return tuple(sorted(rank for rank, each in looks.items() if each.activity in kinds))

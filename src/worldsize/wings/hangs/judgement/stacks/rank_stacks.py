@@ -105,13 +105,13 @@ class RankStacks(NamedTuple):
 
 
 def stacks_line(stacks: RankStacks) -> str:
-    """Return `stacks` as one line of JSON, which `parse_stacks_line` reads."""
+    """Return the stacks of a rank's process as one line of JSON, which `parse_stacks_line` reads."""
     return json.dumps(stacks)
 
 
 def parse_stacks_line(line: str | bytes) -> RankStacks | None:
-    """Return the stacks in a line that `stacks_line` wrote; None for anything else. Additional values of a newer
-    release are left out."""
+    """Return the stacks of a rank's process in a line that `stacks_line` wrote. None for any other line. Additional
+    values of a newer release are left out."""
     try:
         return check_fields(tuple_of(RankStacks, json.loads(line)))
     except PARSE_ERRORS:
@@ -119,7 +119,7 @@ def parse_stacks_line(line: str | bytes) -> RankStacks | None:
 
 
 def parse_py_spy(text: str | bytes) -> tuple[ThreadStack, ...]:
-    """Return the threads in the output of `py-spy dump --json`; empty for anything else."""
+    """Return the stacks of a process's threads in the output of `py-spy dump --json`. Empty for any other text."""
     try:
         found = json.loads(text) if len(text) <= _MOST_CHARACTERS else None
     except PARSE_ERRORS:
@@ -155,7 +155,8 @@ def _number(value: Any) -> int | None:
 
 
 def parse_faulthandler(text: str) -> tuple[tuple[ThreadStack, ...], ...]:
-    """Return the dumps in a file that faulthandler has written to, the oldest first, each with at least one thread.
+    """Return the stack dumps in the text of a file that faulthandler has written to, the oldest first, each as the
+    stacks of at least one thread.
 
     Within a dump there is an empty line before each thread but the first. So a thread directly after another line, or
     one that the dump already contains, begins a new dump. Python lists its threads from the newest to the oldest, which
@@ -209,7 +210,8 @@ def _faulthandler_threads(dump: list[_Thread]) -> list[ThreadStack]:
 
 
 def parse_thread_stat(number: int, data: bytes) -> ThreadWork | None:
-    """Return the values in `/proc/PID/task/NUMBER/stat`; None if it holds anything else."""
+    """Return the name, state and CPU time of the thread `number`, from the content of `/proc/PID/task/NUMBER/stat`.
+    None if the content is anything else."""
     head, _, rest = data.rpartition(b") ")
     fields = rest.split()
     ticks = [parse_digits(each.decode("ascii", "replace")) for each in fields[_CPU]]
@@ -220,27 +222,29 @@ def parse_thread_stat(number: int, data: bytes) -> ThreadWork | None:
 
 
 def parse_proc(pid: int, stats: Mapping[int, bytes]) -> tuple[ThreadWork, ...]:
-    """Return the threads of a process from the contents of their `stat` files, by number. The first thread comes first,
-    and damaged files are left out."""
+    """Return the name, state and CPU time of each thread of the process `pid`. `stats` maps the threads' numbers to the
+    contents of their `stat` files. The first thread comes first, and damaged files are left out."""
     order = sorted(stats, key=lambda number: (number != pid, number))[:_MOST_THREADS]
     found = [parse_thread_stat(number, stats[number]) for number in order]
     return tuple(each for each in found if each is not None)
 
 
 def parse_waits(data: bytes) -> int | None:
-    """Return how often a thread has begun to wait, from its file `status`; None if that does not contain it."""
+    """Return how often a thread has begun to wait (its voluntary context switches), from the content of its file
+    `status` in /proc. None if that does not contain it."""
     match = re.search(rb"^voluntary_ctxt_switches:\s*(\d{1,18})$", data, re.MULTILINE)
     return int(match[1]) if match is not None else None
 
 
 def parse_moved(data: bytes) -> int | None:
-    """Return the bytes that a process has read and written, from its file `io`. They include those that caches and most
-    file servers do not count. None if the file does not contain them."""
+    """Return the number of bytes that a process has read and written, from the content of its file `io` in /proc. It
+    includes those that caches and most file servers do not count. None if the file does not contain it."""
     found = re.findall(rb"^[rw]char: (\d{1,18})$", data, re.MULTILINE)
     return sum(map(int, found)) if found else None
 
 
 def parse_wait_channel(data: bytes) -> str:
-    """Return the function in `/proc/PID/wchan`; "" for a thread that runs, and if the kernel does not report it."""
+    """Return the name of the kernel's function that a thread sleeps in, from the content of `/proc/PID/wchan`. "" for a
+    thread that runs, and if the kernel does not report it."""
     text = data[:_COMMAND_BYTES].decode("ascii", "replace").strip()
     return text if re.fullmatch(r"[A-Za-z_][\w.]*", text) else ""

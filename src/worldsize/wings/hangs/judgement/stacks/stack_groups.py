@@ -77,8 +77,8 @@ class StackGroup(NamedTuple):
 
 
 def group_ranks(found: Iterable[RankStacks]) -> tuple[StackGroup, ...]:
-    """Return the ranks grouped by equal stacks, the smallest group first. Only processes without a parent in the
-    sample, the ranks' own Pythons, are considered.
+    """Return the ranks of one sample of stacks as groups with equal stacks (StackGroup), the smallest group first. Only
+    processes without a parent in the sample, the ranks' own Pythons, are considered.
 
     Two stacks are equal if all frames of their main threads have the same function, file and line, and the processes
     are in the same state where one is stopped, traced or ended. Without a stack, two processes are equal if their
@@ -123,8 +123,9 @@ def compare_samples(before: RankStacks, after: RankStacks) -> str | None:
 
 
 def computing_share(before: RankStacks, after: RankStacks, hertz: int) -> float | None:
-    """Return the average number of cores that a process has used between two samples. None if it is unknown. `hertz` is
-    the number of clock ticks per second. A thread that started or ended between the samples is not counted."""
+    """Return the average number of CPU cores that the threads of a process have used between two samples of its stacks.
+    None if it is unknown, for example because the process is another one. `hertz` is the number of clock ticks per
+    second. A thread that started or ended between the samples is not counted."""
     seconds = after.time - before.time
     known = {work.id: work.ticks for work in before.work}
     used = [work.ticks - known[work.id] for work in after.work if work.id in known]
@@ -134,15 +135,15 @@ def computing_share(before: RankStacks, after: RankStacks, hertz: int) -> float 
 
 
 def group_line(group: StackGroup) -> str:
-    """Return a description of the group for people, such as "ranks 0-2,4: wait in all_reduce at train.py:41 in
-    main"."""
+    """Return a one-line description of a group of ranks with equal stacks, such as "ranks 0-2,4: wait in all_reduce at
+    train.py:41 in main"."""
     words = process_words(group.example)
     return f"{_ranks_words(group.ranks)}: {words if len(group.ranks) == 1 else words_of_several(words)}"
 
 
 def words_of_several(words: str) -> str:
-    """Return the description of one rank, such as "reads or writes in read", with its verbs in the plural, for several
-    ranks."""
+    """Return a description of what one rank does, such as "reads or writes in read", with its verbs in the plural:
+    "read or write in read"."""
     first, *others = words.split(" or ", 1)
     return " or ".join(map(_first_of_several, (first, *others)))
 
@@ -157,7 +158,8 @@ def _ranks_words(ranks: Sequence[int]) -> str:
 
 
 def process_words(stacks: RankStacks) -> str:
-    """Return a one-line description of what a process does, and where."""
+    """Return a one-line description of what the sampled process of a rank does, and at which line of Python, such as
+    "waits in all_reduce at train.py:41 in main" or "is stopped (SIGSTOP)"."""
     wait = wait_of_process(stacks)
     thread = stacks.main_thread
     place = wait.user_frame or (thread.frames[0] if thread is not None and thread.frames else None)
@@ -176,8 +178,8 @@ def process_words(stacks: RankStacks) -> str:
 
 
 def place_words(frame: Frame) -> str:
-    """Return the place of a frame, such as "at train.py:41 in main": the file's name, the line if it is known, the
-    function."""
+    """Return the place of a stack frame in words, such as "at train.py:41 in main": the file's name, the line if it is
+    known, the function."""
     names = frame.file.split("/")
     name = "/".join(names[-2:] if names[-1] in _AMBIGUOUS else names[-1:]) or "?"
     line = f":{frame.line}" if frame.line else ""

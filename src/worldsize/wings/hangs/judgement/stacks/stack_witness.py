@@ -146,7 +146,9 @@ def _long_work_text(ranks: Sequence[int], looks: Mapping[int, RankLook]) -> str:
 
 
 def _without_work(looks: Mapping[int, RankLook]) -> dict[int, RankLook]:
-    """Return the looks with the activity of ranks that have worked for too long replaced by `WAITS` or `STANDS`.
+    """Return the looks at all ranks, by rank, for a run that is judged to hang: a rank that has worked for too long (it
+    computes, wakes up, or waits for its device) gets the activity `WAITS` if it waits for an action of all ranks, else
+    `STANDS`.
 
     A rank that computes without holding Python's lock becomes UNSEEN if any rank waits for its device: it may wait for
     its device as well, so its activity is not known.
@@ -165,7 +167,9 @@ def _without_work(looks: Mapping[int, RankLook]) -> dict[int, RankLook]:
 def _findings(
     looks: Mapping[int, RankLook], ended: Mapping[int, int], world_size: int, too_long: Mapping[int, float]
 ) -> list[Finding]:
-    """Return the findings about the ranks of a run that hangs; at least one."""
+    """Return the findings about which ranks of a hanging run block the others, by the looks at all ranks; a list of at
+    least one Finding. `ended` maps ended ranks to their exit codes, and `too_long` maps ranks to the seconds that they
+    have spent in one place."""
     waiting, meeting = activities(looks, WAITS), activities(looks, MEETS)
     elsewhere = activities(looks, STANDS, STOPPED)
     unseen = max(0, world_size - len(ended) - len(looks)) + len(activities(looks, UNSEEN))
@@ -186,8 +190,9 @@ def _not_entered(
     unseen: int,
     too_long: Mapping[int, float],
 ) -> Finding:
-    """Return the finding about the ranks `odd`, which are elsewhere while `others` wait in a collective call or at the
-    rendezvous."""
+    """Return the Finding about the ranks `odd`, which are elsewhere while `others` wait in a collective call or at the
+    rendezvous. The Finding names no rank if `odd` is not a clear minority; `unseen` is the number of ranks whose
+    activity is unknown."""
     call = _call_of(others, looks)
     places = {looks[rank].place for rank in odd}
     where = _where_text(odd, looks)
@@ -204,8 +209,8 @@ def _not_entered(
 
 
 def _kept_in(look: RankLook, others: Iterable[int], looks: Mapping[int, RankLook]) -> str:
-    """Return the collective call that the rank is still in and that all others have left; "" if there is none. Either
-    the rank is stopped in this call, or its user code is called from within it."""
+    """Return the name of the collective call that the rank of `look` is still in and that all ranks in `others` have
+    left; "" if there is none. Either the rank is stopped in this call, or its user code is called from within it."""
     within = look.wait if look.activity == STOPPED and look.wait.kind == COLLECTIVE else look.inside
     if within is None or within.user_frame is None:
         return ""
@@ -216,7 +221,9 @@ def _kept_in(look: RankLook, others: Iterable[int], looks: Mapping[int, RankLook
 def _without_calls(
     ranks: tuple[int, ...], looks: Mapping[int, RankLook], ended: Mapping[int, int], unseen: int
 ) -> Finding:
-    """Return the finding about ranks none of which waits in a collective call."""
+    """Return the Finding for a hang in which none of `ranks` waits in a collective call. It names ranks as the cause in
+    three cases: all wait for data at one line, all but one wait for the same lock, or a single rank is left after
+    others ended."""
     where = _where_text(ranks, looks)
     text = f"{ranks_text(ranks)}{where}; no rank waits in a call of several ranks"
     places = {line_of(looks[rank].place) for rank in ranks}
@@ -237,12 +244,16 @@ def _without_calls(
 
 
 def _waits_for_data(look: RankLook) -> bool:
-    """Return whether the rank waits for its data loader, or for a file that no other rank can withhold."""
+    """Return whether the stacks show that a rank waits for its data loader, or for a file that no other rank can
+    withhold."""
     return look.wait.kind == LOADER or (look.wait.kind == IO and look.wait.call not in _CONNECTIONS)
 
 
 def _in_calls(ranks: tuple[int, ...], looks: Mapping[int, RankLook], ended: Mapping[int, int], unseen: int) -> Finding:
-    """Return the finding about ranks all of which wait in collective calls, or at the rendezvous."""
+    """Return the Finding for a hang in which all of `ranks` wait in collective calls or at the rendezvous. It names the
+    minority that waits in another call than most, as the cause only if this is one rank and all calls are known to be
+    of one process group. It names no rank if there is no clear minority in a single call, or if some ranks have ended.
+    """
     groups: dict[object, list[int]] = {}
     for rank in ranks:
         groups.setdefault(_call(looks[rank]), []).append(rank)
@@ -262,8 +273,8 @@ def _in_calls(ranks: tuple[int, ...], looks: Mapping[int, RankLook], ended: Mapp
 
 
 def _call(look: RankLook) -> tuple[str, tuple[str, int] | None]:
-    """Return the call that the rank waits in, and the line of the user's code that made it; None for an unknown
-    line."""
+    """Return the name of the call that a rank waits in, and the line of the user's code that made this call; None for
+    an unknown line."""
     return look.wait.call, line_of(look.wait.user_frame)
 
 
@@ -272,7 +283,7 @@ def _waits(ranks: Sequence[int]) -> str:
 
 
 def _call_of(ranks: Iterable[int], looks: Mapping[int, RankLook]) -> str:
-    """Return the call that most of the ranks wait in."""
+    """Return the name of the call that most of `ranks` wait in."""
     return Counter(looks[rank].wait.call for rank in ranks).most_common(1)[0][0]
 
 
@@ -282,8 +293,8 @@ def _wait_text(look: RankLook) -> str:
 
 
 def _where_text(ranks: Sequence[int], looks: Mapping[int, RankLook]) -> str:
-    """Return where the ranks are, such as " is stopped at train.py:41 in main". At most two different places are
-    included."""
+    """Return the places of ranks in words, such as " is stopped at train.py:41 in main", to follow the ranks' names in
+    a sentence. At most two different places are included."""
     found = []
     for place in dict.fromkeys(looks[rank].place for rank in ranks):
         stopped = all(looks[rank].activity == STOPPED for rank in ranks)

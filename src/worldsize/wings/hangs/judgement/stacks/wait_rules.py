@@ -40,8 +40,8 @@ class FrameRule(NamedTuple):
 
 
 class LineRule(NamedTuple):
-    """A rule that recognises a call of a C function in a line of source code; the expression's first group is the
-    call's name."""
+    """A rule that recognises a wait by a call of a C function in a line of source code. `kind` is the kind of the wait;
+    the first group of the expression `line` is the call's name."""
 
     kind: str
     line: re.Pattern[str]

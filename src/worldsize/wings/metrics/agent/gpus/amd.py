@@ -27,7 +27,8 @@ class AmdGpu:
         return Facts(uuid, model or "AMD GPU", self._number("mem_info_vram_total"), False)
 
     def read(self) -> Reading:
-        """Return the current reading of the GPU."""
+        """Return the current use of the GPU: its busy share, used memory in bytes, power in watts and memory traffic,
+        each None if it is not known."""
         percent = self._number("gpu_busy_percent")
         return Reading(
             None if percent is None else min(1.0, percent / 100),
@@ -41,9 +42,9 @@ class AmdGpu:
         return None
 
     def _traffic(self) -> float | None:
-        """Return the current share of memory traffic, according to the kernel's documentation; not tried on a GPU. None
-        for a GPU that this process may not open: containers show the files of all GPUs, but allow access to some only.
-        """
+        """Return the share of the time in which the GPU's memory is read or written at present, from the driver's file
+        mem_busy_percent; not tried on a GPU. None for a GPU that this process may not open: containers show the files
+        of all GPUs, but allow access to some only."""
         render = [name for name in names_in(os.path.join(self._directory, "drm"))[:8] if name.startswith("renderD")]
         if not all(os.access(os.path.join(self._nodes, name), os.R_OK | os.W_OK) for name in render):
             return None
@@ -51,8 +52,8 @@ class AmdGpu:
         return None if percent is None else min(1.0, percent / 100)
 
     def _power(self) -> float | None:
-        """Return the power in watts. hwmon counts microwatts. Older drivers have an average, newer ones the current
-        value. None if there is neither."""
+        """Return the power of the GPU in watts. hwmon counts microwatts. Older drivers have an average, newer ones the
+        current value. None if there is neither."""
         at = os.path.join(self._directory, "hwmon")
         for name in names_in(at)[:8]:
             for file in ("power1_average", "power1_input"):
@@ -69,7 +70,8 @@ class AmdGpu:
 
 
 def amd_gpus(root: str = "/") -> list[AmdGpu]:
-    """Return the GPUs that report how busy they are, in the order of their addresses on the bus."""
+    """Return AMD's GPUs of this node that report how busy they are, in the order of their addresses on the bus; 64 at
+    most. `root` is the root of the file system."""
     at = os.path.join(root, "sys/class/drm")
     cards = [name for name in names_in(at) if name.startswith("card") and name[len("card") :].isdigit()]
     places = {os.path.realpath(os.path.join(at, name, "device")) for name in cards}

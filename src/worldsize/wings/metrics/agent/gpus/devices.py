@@ -26,8 +26,9 @@ def has_gpus(environ: Mapping[str, str], root: str = "/") -> bool:
 
 
 def gpu_environment(plan: Plan, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the agent's environment with the node's GPUs named. If it names none and each rank gets one of the first
-    GPUs, these are added."""
+    """Return the agent's environment `environ` with the node's GPUs in CUDA_VISIBLE_DEVICES. If the variable is not set
+    and each rank gets GPUs of its own from the first `plan.gpus` ones, it is set to these; else `environ` is unchanged.
+    """
     if plan.gpus and plan.visible_devices and VISIBLE not in environ:
         return {**environ, VISIBLE: ",".join(map(str, range(plan.gpus)))}
     return environ

@@ -45,7 +45,7 @@ class GpuHelper:
     """
 
     def __init__(self, environ: Mapping[str, str], program: str = sys.executable) -> None:
-        """Start the process. Raise OSError if it cannot be started."""
+        """Start the process that queries the node's GPUs. Raise OSError if it cannot be started."""
         self._socket, other = socket.socketpair()
         self.gpus: tuple[GpuFacts, ...] | None = None
         self.computing: list[tuple[int, int]] = []
@@ -62,8 +62,8 @@ class GpuHelper:
             self.pid = processes.spawn_helper(program, argv, environ, os.devnull, stdin=other.fileno())
 
     def find(self, patience: float) -> tuple[GpuFacts, ...] | None:
-        """Return the GPUs of the node once the process has reported them. Wait at most `patience` seconds; None if they
-        are not known yet. Return () if the process has ended without a report."""
+        """Return the GPUs of the node once the helper process has reported them. Wait at most `patience` seconds; None
+        if they are not known yet. Return () if the process has ended without a report."""
         if self.gpus is None:
             value = self._answer(patience)
             if value is not None:
@@ -71,8 +71,9 @@ class GpuHelper:
         return () if self._ended and self.gpus is None else self.gpus
 
     def read(self, patience: float) -> tuple[tuple[GpuSample, ...], float]:
-        """Return a reading of all GPUs, and the seconds of CPU time that the process has used for it. Wait at most
-        `patience` seconds. An answer that comes later is dropped, and nothing is requested before it has come."""
+        """Request a reading of all GPUs from the helper process. Return a GpuSample for each GPU, and the seconds of
+        CPU time that the process has used for them. Wait at most `patience` seconds; ((), 0.0) if no answer comes. An
+        answer that comes later is dropped, and nothing is requested before it has come."""
         if not self.gpus or self._ended:
             return (), 0.0
         if self._asked and self._answer(0.0) is None:
@@ -87,8 +88,8 @@ class GpuHelper:
         return samples, max(0.0, self._cpu - before) if before else 0.0  # excludes the start
 
     def poll(self) -> tuple[GpuSample, ...]:
-        """Return the reading that an earlier call has requested; () if it has not come. Request the next reading. Do
-        not wait."""
+        """Return the reading of all GPUs (a GpuSample for each) that an earlier call has requested from the helper
+        process; () if it has not come. Request the next reading. Do not wait."""
         value = self._answer(0.0) if self._asked else None
         if self.gpus and not self._asked and not self._ended:
             self._ask()
@@ -108,8 +109,8 @@ class GpuHelper:
             self._ended = True
 
     def _answer(self, patience: float) -> dict[str, Any] | None:
-        """Return the next line of the process as an object; None if no line comes in time, or the process has ended.
-        Return {} for a line that is not a JSON object."""
+        """Return the next line of the helper process as a JSON object; None if no line comes within `patience` seconds,
+        or the process has ended. Return {} for a line that is not a JSON object."""
         while b"\n" not in self._said and not self._ended:
             if not select.select([self._socket], [], [], patience)[0]:
                 return None
@@ -130,8 +131,8 @@ class GpuHelper:
         return value if isinstance(value, dict) else {}
 
     def end(self, is_unreaped: bool) -> None:
-        """Terminate the process without waiting. `is_unreaped` is whether the process has not been reaped, so that its
-        number still belongs to it; without it, no signal is sent."""
+        """Terminate the helper process without waiting. `is_unreaped` is whether the process has not been reaped, so
+        that its number still belongs to it; without it, no signal is sent."""
         self._socket.close()
         if is_unreaped:
             processes.signal_process(self.pid, signal.SIGKILL)

@@ -89,14 +89,15 @@ class Nvml:
         self.count = min(count.value, _MOST_GPUS)
 
     def device(self, index: int) -> Device | None:
-        """Return the GPU with this index; None if it does not answer."""
+        """Return NVIDIA's GPU with the number `index` in NVML; None if the GPU does not answer."""
         handle = ctypes.c_void_p()
         if self._call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle)):
             return Device(self._call, handle)
         return None
 
     def _call(self, name: str, *words: Any) -> bool:
-        """Call a function of the library; return whether it exists and has succeeded."""
+        """Call the function `name` of the NVML library with the arguments `words`; return whether it exists and has
+        succeeded."""
         function = getattr(self._library, name, None)
         return function is not None and function(*words) == 0
 
@@ -110,7 +111,8 @@ class Device:
         self._energy: tuple[float, int] | None = None
 
     def facts(self) -> Facts:
-        """Read the constant properties of the GPU. The first reading covers the time from this call on."""
+        """Return the constant properties of the GPU: UUID, model, memory and whether it is divided (MIG). The first
+        reading by `read` covers the time from this call on."""
         mode, pending = ctypes.c_uint(), ctypes.c_uint()
         mig = self._ask("nvmlDeviceGetMigMode", mode, pending) and mode.value == 1
         memory = self._memory()
@@ -120,7 +122,8 @@ class Device:
         return Facts(self._text("nvmlDeviceGetUUID"), self._text("nvmlDeviceGetName"), memory and memory[0], mig)
 
     def read(self) -> Reading:
-        """Return a reading of the time since the last one; if the driver keeps no history, of the current moment."""
+        """Return the use of the GPU (busy share, memory, power, memory traffic) in the time since the last reading; if
+        the driver keeps no history, at the current moment."""
         busy, traffic = self._sampled(_BUSY_SAMPLES), self._sampled(_TRAFFIC_SAMPLES)
         power, memory = self._mean_power(), self._memory()
         rates = _Rates()
@@ -133,8 +136,8 @@ class Device:
         return Reading(_share(busy), memory and memory[1], power, _share(traffic))
 
     def processes(self) -> list[int] | None:
-        """Return the processes that compute on the GPU, numbered as in the initial PID namespace; None if the driver
-        cannot list them."""
+        """Return the process numbers, as in the initial PID namespace, of the processes that compute on the GPU; None
+        if the driver cannot list them."""
         count, found = ctypes.c_uint(_MOST_PROCESSES), (_Process * _MOST_PROCESSES)()
         if not self._ask("nvmlDeviceGetComputeRunningProcesses_v3", count, found):
             return None
@@ -150,7 +153,7 @@ class Device:
         return "".join(each for each in text.value.decode("utf-8", "replace") if each.isprintable())
 
     def _memory(self) -> tuple[int, int] | None:
-        """Return the total and the used memory in bytes; None if they are not known."""
+        """Return the total and the used memory of the GPU in bytes; None if they are not known."""
         newer = _Memory2(version=ctypes.sizeof(_Memory2) | 2 << 24)
         if self._ask("nvmlDeviceGetMemoryInfo_v2", newer):
             return newer.total, newer.used
@@ -158,8 +161,9 @@ class Device:
         return (older.total, older.used) if self._ask("nvmlDeviceGetMemoryInfo", older) else None
 
     def _sampled(self, what: int) -> float | None:
-        """Return the mean of the driver's own samples since the last call; None if there are none. The driver takes
-        about six samples a second and keeps those of about 20 seconds."""
+        """Return the mean of the driver's own utilisation samples since the last call, as a share; None if there are
+        none. `what` selects the kernels' (_BUSY_SAMPLES) or the memory's (_TRAFFIC_SAMPLES) utilisation. The driver
+        takes about six samples a second and keeps those of about 20 seconds."""
         kind, count, seen = ctypes.c_int(), ctypes.c_uint(), self._seen[what]
         words = self._handle, ctypes.c_int(what), ctypes.c_ulonglong(seen), ctypes.byref(kind)
         if not self._call("nvmlDeviceGetSamples", *words, ctypes.byref(count), None) or not count.value:
@@ -173,8 +177,8 @@ class Device:
         return sum(each.value for each in newer) / 100 / len(newer) if newer else None
 
     def _mean_power(self) -> float | None:
-        """Return the mean power in watts since the last call, from the energy that the GPU has counted. None for the
-        first call, for a call within 0.1 s of the last one, and if the GPU does not count energy."""
+        """Return the mean power of the GPU in watts since the last call, from the energy that the GPU has counted. None
+        for the first call, for a call within 0.1 s of the last one, and if the GPU does not count energy."""
         millijoules = ctypes.c_ulonglong()
         now = time.monotonic()
         before = self._energy

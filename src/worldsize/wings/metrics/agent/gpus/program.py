@@ -53,8 +53,9 @@ class Found(NamedTuple):
 
 
 def main() -> None:
-    """Serve until the socket is closed. Return at once if there is no GPU, or if the parent is not the process given by
-    the second argument, which started this one."""
+    """Report the node's GPUs on the socket, then answer each request with a reading of all GPUs until the socket is
+    closed. Return at once if there is no GPU, or if the parent is not the process given by the second argument, which
+    started this one."""
     end_with_parent(signal.SIGKILL)
     if str(os.getppid()) != sys.argv[2]:
         return
@@ -65,7 +66,7 @@ def main() -> None:
 
 
 def read_gpus(gpus: Iterable[Found]) -> dict[str, Any]:
-    """Return a reading of all GPUs in the form in which it is sent."""
+    """Return a reading of all GPUs as the JSON object {gpus, processes, traffic} that is sent to the agent."""
     found = [(gpu, gpu.device.read(), gpu.device.processes()) for gpu in gpus]
     return {
         "gpus": [(gpu.number, *reading[:3]) for gpu, reading, _ in found],
@@ -79,9 +80,9 @@ def read_gpus(gpus: Iterable[Found]) -> dict[str, Any]:
 
 
 def find_gpus(environ: Mapping[str, str]) -> list[Found]:
-    """Return the GPUs that a program with this environment sees: NVIDIA's, else AMD's. If the environment names some of
-    AMD's GPUs, they are returned only if it names all of them, because the environment's numbering is not the kernel's.
-    """
+    """Return the GPUs of this node that a program with the environment `environ` sees: NVIDIA's, else AMD's. If the
+    environment names some of AMD's GPUs, they are returned only if it names all of them, because the environment's
+    numbering is not the kernel's."""
     nvidia = _nvidia()
     if nvidia:
         return visible_gpus(nvidia, environ.get(VISIBLE))

@@ -21,8 +21,9 @@ _SCHEME = "file://"
 
 
 def build_tracking_store(store_uri: str, artifact_uri: Any = None, **_: Any) -> Any:
-    """Return the tracking store for the URI. For the run's `mlruns`, rank 0 writes there and all other ranks write to a
-    private directory. If rank 0 cannot write there, print a line to stderr and use a private directory, too."""
+    """Return MLflow's tracking store for `store_uri`. For the run's `mlruns`, rank 0 writes there and all other ranks
+    write to a private directory. If rank 0 cannot write there, print a line to stderr and use a private directory, too.
+    For any other URI, return MLflow's own FileStore."""
     from mlflow.store.tracking.file_store import FileStore
 
     if not _is_of_run(store_uri):
@@ -40,7 +41,8 @@ def build_tracking_store(store_uri: str, artifact_uri: Any = None, **_: Any) -> 
 
 
 def build_registry(store_uri: str, **_: Any) -> Any:
-    """Return the model registry for the URI. A rank that does not write to the run's `mlruns` gets a private one."""
+    """Return MLflow's model registry for `store_uri`. A rank other than 0 gets a private one in place of that of the
+    run's `mlruns`."""
     from mlflow.store.model_registry.file_store import FileStore
 
     is_private = _is_of_run(store_uri) and not is_first_rank()
@@ -48,8 +50,8 @@ def build_registry(store_uri: str, **_: Any) -> Any:
 
 
 def build_artifacts(artifact_uri: str, *others: Any, **named: Any) -> Any:
-    """Return the artifact repository for the URI. All ranks read the artifacts of the run, and only rank 0 writes
-    them."""
+    """Return MLflow's artifact repository for `artifact_uri`. All ranks read the artifacts in the run's `mlruns`, and
+    only rank 0 writes them: for other ranks, the methods that write do nothing."""
     from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
 
     repository = LocalArtifactRepository(artifact_uri, *others, **named)
@@ -63,7 +65,7 @@ def _write_nothing(*_: Any, **__: Any) -> None:
 
 
 def _runs_place() -> str:
-    """Return the path of the `mlruns` of this run; "" outside a run."""
+    """Return the path of MLflow's file store `mlruns` in the directory of this worldsize run; "" outside a run."""
     root = os.environ.get("WORLDSIZE_RUN_DIR")
     return os.path.join(root, "mlruns") if root else ""
 

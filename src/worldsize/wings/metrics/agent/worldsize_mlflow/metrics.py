@@ -24,8 +24,8 @@ INTERVAL, PATIENCE = 1.0, 5.0
 
 
 class MetricWriter:
-    """A queue of lines that a thread appends to files, about once a second and at the end of the process. `write`
-    writes them at once.
+    """A queue of lines of MLflow metrics that a thread appends to files, about once a second and at the end of the
+    process. `write` writes them at once.
 
     A private writer only keeps the newest line of each file, in memory, until `write` is called. `fail` is called with
     the error of a disk that refuses to write.
@@ -40,14 +40,16 @@ class MetricWriter:
         os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
-        """Initialise the queue. This is repeated in a forked process, which leaves its parent's lines to the parent."""
+        """Initialise the queue of lines. This is repeated in a forked process, which leaves its parent's lines to the
+        parent."""
         self._queue: deque[tuple[str, str]] = deque(maxlen=MOST_QUEUED)
         self._writing = threading.Lock()
         self._wake = threading.Event()
         self._thread: Any = None
 
     def add(self, path: str, line: str) -> None:
-        """Queue a line for the file."""
+        """Queue a line of a metric for the file `path`. A private writer replaces the line that is queued for this
+        file."""
         if self.is_private:
             if path in self._newest or len(self._newest) < MOST_NAMES:
                 self._newest[path] = line
@@ -73,8 +75,8 @@ class MetricWriter:
         self.write()
 
     def close(self) -> None:
-        """Write the queued lines and end the thread, waiting for it at most PATIENCE seconds. A later line starts
-        another thread."""
+        """Write the queued lines and end the writing thread, waiting for it at most PATIENCE seconds. A later line
+        starts another thread."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._wake.set()
@@ -82,7 +84,8 @@ class MetricWriter:
             self._wake = threading.Event()
 
     def write(self) -> None:
-        """Write the queued lines. If another thread is writing, wait for it at most PATIENCE seconds."""
+        """Write the queued lines to their files in this thread. If another thread is writing, wait for it at most
+        PATIENCE seconds, else give up."""
         if not self._writing.acquire(timeout=PATIENCE):
             return
         try:
@@ -92,7 +95,7 @@ class MetricWriter:
             self._writing.release()
 
     def _taken(self) -> dict[str, list[str]]:
-        """Remove the queued lines from the queue, and return them by file."""
+        """Remove the queued lines from the queue, and return them as lists by the path of their file."""
         found: dict[str, list[str]] = {path: [line] for path, line in list(self._newest.items())}
         self._newest.clear()
         for _ in range(len(self._queue)):  # bounded: other threads may add lines faster than this loop
@@ -109,8 +112,8 @@ class MetricWriter:
 
 
 def _append(path: str, data: bytes, how: int) -> None:
-    """Write all of `data` or nothing: MLflow does not accept an empty file or a line that is cut. `how` is O_APPEND or
-    O_TRUNC. Raise OSError."""
+    """Write all of `data` to the file at `path`, or nothing: MLflow does not accept an empty file or a line that is
+    cut. `how` is O_APPEND or O_TRUNC. Raise OSError."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o666)
     size = os.fstat(file).st_size
     try:

@@ -24,8 +24,8 @@ def is_first_rank() -> bool:
 
 @lru_cache(maxsize=None)
 def private_root() -> str:
-    """Return a temporary directory on the node, which is removed at the end of this process. Later calls return the
-    same one."""
+    """Return the path of a temporary directory for this process's MLflow files, which is removed at the end of the
+    process. Later calls return the same one."""
     path = tempfile.mkdtemp(prefix="worldsize-mlflow-")
     atexit.register(_remove, path, os.getpid())
     return path
@@ -37,9 +37,9 @@ def _remove(path: str, process: int) -> None:
 
 
 def claim(run_id: str) -> bool:
-    """Claim the id of an MLflow run for this process; return False if it has been claimed in this attempt. The time of
-    the claim is written to a file, by which the reader distinguishes attempts. If the disk refuses, the id counts as
-    claimed by this process."""
+    """Claim the id of an MLflow run for this process, by creating a file in the attempt's directory `metrics/`. Return
+    whether it succeeded; False if the id has been claimed in this attempt. The file contains the time of the claim, by
+    which the reader distinguishes attempts. If the disk refuses, the id counts as claimed by this process."""
     attempt = os.environ.get("WORLDSIZE_ATTEMPT") or "0"
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT") or "0"
     folder = os.path.join(os.environ.get("WORLDSIZE_RUN_DIR", ""), "attempt-" + attempt, "metrics")
@@ -66,7 +66,7 @@ def _make_directory(path: str) -> None:
 
 
 def tell(text: str) -> None:
-    """Write a line to stderr."""
+    """Write `text` as a line of worldsize's MLflow plug-in to stderr, if possible."""
     try:
         sys.stderr.write(f"worldsize: MLflow: {text}\n")
     except Exception:  # noqa: BLE001  a script may have replaced stderr by any object

@@ -35,8 +35,8 @@ class RunStore:
     artifact_root_uri: str
 
     def begin(self, shared: str) -> None:
-        """Initialise the store. `shared` is the run's `mlruns`. If the store's root is another directory, it is private
-        to this process."""
+        """Initialise the MLflow store. `shared` is the run's `mlruns`. If the store's root is another directory, it is
+        private to this process."""
         self._shared = shared
         self._is_private = self.root_directory != shared
         self._infos: dict[str, Any] = {}
@@ -54,8 +54,8 @@ class RunStore:
     # Experiments and runs, which have the same ids in every attempt.
 
     def create_experiment(self, name: Any, artifact_location: Any = None, tags: Any = None) -> str:
-        """Create an experiment, and return its id. Return the id of an active experiment of this name that an earlier
-        attempt has created, if this process has not created one of that name before."""
+        """Create an MLflow experiment, and return its id. Return the id of an active experiment of this name that an
+        earlier attempt has created, if this process has not created one of that name before."""
         found = self.get_experiment_by_name(name)  # type: ignore[attr-defined]
         is_again = found is not None and found.lifecycle_stage == "active" and name not in self._named
         self._named.add(name)
@@ -70,8 +70,8 @@ class RunStore:
         return super()._create_experiment_with_id(name, experiment_id, artifact_uri, tags)  # type: ignore[misc]
 
     def create_run(self, experiment_id: Any, user_id: Any, start_time: Any, tags: Any, run_name: Any) -> Any:
-        """Create a run of this name, or continue the run that an earlier attempt created at the same position. A run
-        with a parent is always a new one."""
+        """Create an MLflow run in the experiment, or continue the one that an earlier attempt created at the same
+        position, and return it. An MLflow run with a parent is always a new one."""
         if any(tag.key == _PARENT for tag in tags or ()):
             return super().create_run(experiment_id, user_id, start_time, tags, run_name)  # type: ignore[misc]
         experiment = experiment_id or _DEFAULT
@@ -93,8 +93,8 @@ class RunStore:
             _ids.next = None
 
     def _next_run_id(self, experiment: str) -> str:
-        """Return the first run id that no process of this rank has claimed in this attempt; a random id if all are
-        claimed."""
+        """Return the first MLflow run id of the experiment that no process of this rank has claimed in this attempt; a
+        random id if all are claimed. The ids are the same in every attempt."""
         for number in range(_MOST_RUNS):
             run_id = _digest("run", os.environ.get("WORLDSIZE_RUN_ID", ""), experiment, str(number))
             if run_id not in self._opened and (self._is_private or claim(run_id)):
@@ -126,8 +126,8 @@ class RunStore:
         return found
 
     def _move(self, error: OSError) -> None:
-        """Continue in a private directory, since the run's directory refuses writes. The script does not notice this.
-        Raise `error` if the store is private already."""
+        """Continue the MLflow store in a private directory, since the run's directory refuses writes with `error`, and
+        report this once to stderr. The script does not notice this. Raise `error` if the store is private already."""
         if self._is_private:
             raise error
         self._fail(error)
@@ -164,8 +164,8 @@ class RunStore:
         return self._infos[run_uuid]
 
     def _adopt(self, run_id: str) -> bool:
-        """Copy the information about a run that rank 0 has created, whose id rank 0 has sent to this rank. Return False
-        if there is no such run."""
+        """Copy to this private store the information about an MLflow run that rank 0 has created, whose id rank 0 has
+        sent to this rank. Return whether there is such a run."""
         if not os.path.isdir(self._shared):
             return False
         shared = type(self).__bases__[1]("file://" + _quoted(self._shared))
@@ -182,17 +182,20 @@ class RunStore:
         self._try("_overwrite_run_info", run_info, *others, **named)
 
     def update_run_info(self, run_id: Any, *words: Any, **named: Any) -> Any:
-        """Update the information as MLflow does, after writing the metrics that were logged before."""
+        """Update the information about an MLflow run (status, end time, name) as MLflow does, after writing the metrics
+        that were logged before."""
         self._metrics.write()
         return super().update_run_info(run_id, *words, **named)  # type: ignore[misc]
 
     def delete_experiment(self, experiment_id: Any) -> None:
-        """Delete the experiment as MLflow does. The information about runs is then read again."""
+        """Delete an MLflow experiment as MLflow does, and forget the cached information about runs, so that it is read
+        again."""
         self._infos.clear()
         super().delete_experiment(experiment_id)  # type: ignore[misc]
 
     def restore_experiment(self, experiment_id: Any) -> None:
-        """Restore the experiment as MLflow does. The information about runs is then read again."""
+        """Restore a deleted MLflow experiment as MLflow does, and forget the cached information about runs, so that it
+        is read again."""
         self._infos.clear()
         super().restore_experiment(experiment_id)  # type: ignore[misc]
 
@@ -210,7 +213,8 @@ class RunStore:
         return super()._get_run_files(run_info, resource_type)  # type: ignore[misc]
 
     def _validate_new_param_value(self, *_: Any, **__: Any) -> None:
-        """Accept any value: an attempt may have other parameters than the one before, and the newest value is kept."""
+        """Accept any new value of an MLflow parameter, where MLflow raises an error for a changed one: an attempt may
+        have other parameters than the one before, and the newest value is kept."""
 
     def _log_run_param(self, run_info: Any, param: Any) -> None:
         self._try("_log_run_param", run_info, param)
@@ -219,15 +223,18 @@ class RunStore:
         self._try("_set_run_tag", run_info, tag)
 
     def set_experiment_tag(self, experiment_id: Any, tag: Any) -> None:
-        """Set the tag as MLflow does. An error of the disk is reported and not raised."""
+        """Set a tag of an MLflow experiment as MLflow does. An error of the disk is reported to stderr and not
+        raised."""
         self._try("set_experiment_tag", experiment_id, tag)
 
     def log_inputs(self, *words: Any, **named: Any) -> None:
-        """Log the inputs as MLflow does. An error of the disk is reported and not raised."""
+        """Log the inputs (datasets, models) of an MLflow run as MLflow does. An error of the disk is reported to stderr
+        and not raised."""
         self._try("log_inputs", *words, **named)
 
     def log_outputs(self, *words: Any, **named: Any) -> None:
-        """Log the outputs as MLflow does. An error of the disk is reported and not raised."""
+        """Log the outputs of an MLflow run as MLflow does. An error of the disk is reported to stderr and not
+        raised."""
         self._try("log_outputs", *words, **named)
 
     def _try(self, name: str, *words: Any, **named: Any) -> None:
@@ -257,8 +264,8 @@ _ids = _Ids()
 
 
 def make_store(root: str, shared: str, uri: str) -> Any:
-    """Return a store with this root, for a run whose `mlruns` is `shared`, which MLflow knows as `uri`. Raise OSError
-    if the root cannot be written."""
+    """Return an MLflow file store with the directory `root`, for a run whose `mlruns` is `shared`, which MLflow knows
+    as `uri`. Raise OSError if the root cannot be written."""
     from mlflow.store.tracking import file_store
 
     file_store.uuid = _ids

@@ -87,8 +87,8 @@ def _get_device_module(find: Any, device: Any = None) -> Any:
 
 
 def _make_for_device(original: Any, kind: Any, device: Any = None, **words: Any) -> Any:
-    """Create a torch.Stream or torch.Event, which names no backend. For a script it is one of CUDA (`kind`), unless it
-    names another device; otherwise it is the original."""
+    """Create a torch.Stream or torch.Event, whose classes name no backend. For a script, the result is the CUDA class
+    `kind`, unless `device` is not a GPU; otherwise it is one of torch's own class `original`."""
     is_of_gpu = device is None or isinstance(device, int) or str(device).startswith("cuda")
     if is_of_gpu and not is_called_by_torch():
         return kind(device=device, **words)

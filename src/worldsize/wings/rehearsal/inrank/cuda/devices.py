@@ -120,7 +120,8 @@ def can_device_access_peer(device: Any, peer_device: Any) -> bool:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return whether bfloat16 works: true if there is a GPU. This begins CUDA, as it does in torch."""
+    """Return whether bfloat16 works on the virtual GPUs: true if there is a GPU. In that case CUDA begins, as in
+    torch.cuda.is_bf16_supported."""
     if devices.count():
         devices.begin_cuda()
     return devices.count() > 0

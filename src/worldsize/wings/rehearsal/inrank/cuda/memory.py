@@ -20,7 +20,8 @@ _BLOCK = 2 * 1024**2
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Return the bytes of all tensors on a device; 0 before CUDA has begun. The query does not begin CUDA."""
+    """Return the total bytes of all tensors on a virtual GPU (the current one for None); 0 before CUDA has begun. The
+    query does not begin CUDA. Also record the GPU's peak."""
     if not devices.has_begun():
         return 0
     index = devices.valid_device(device)
@@ -110,7 +111,7 @@ def _snapshot(*args: Any, **kwargs: Any) -> dict[str, list[Any]]:
 
 
 def _dump_snapshot(filename: str = "dump_snapshot.pickle", *args: Any, **kwargs: Any) -> None:
-    """Write an empty snapshot, so that code that reads the file afterwards works."""
+    """Write an empty memory snapshot as a pickle file, so that code that reads the file afterwards works."""
     with open(filename, "wb") as file:
         pickle.dump(_snapshot(), file)
 

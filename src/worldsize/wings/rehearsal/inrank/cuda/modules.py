@@ -51,7 +51,8 @@ def _public_modules() -> list[Any]:
 
 
 def _is_nccl_possible(tensors: Any) -> bool:
-    """Return whether NCCL could work with these tensors: each must be on a different GPU."""
+    """Return whether NCCL could work with `tensors`: each must be on a different virtual GPU, and none on the CPU or at
+    an unknown place."""
     marks = [mark_of(each) for each in tensors]
     return None not in marks and CPU not in marks and len(set(marks)) == len(marks)
 

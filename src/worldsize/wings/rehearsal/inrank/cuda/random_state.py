@@ -69,18 +69,19 @@ def _valid_generator(device: Any) -> Any:
 
 
 def _later_generator(device: Any) -> Any:
-    """Return the generator of a device without beginning CUDA: torch also keeps such settings until CUDA begins."""
+    """Return the generator of a virtual GPU (the current one for None) without beginning CUDA: torch also keeps such
+    settings until CUDA begins."""
     return _generators[devices.index_of(device)]
 
 
 def manual_seed(seed: int) -> None:
-    """Set the seed of the current GPU without beginning CUDA, so that processes forked afterwards may still use a
-    GPU."""
+    """Set the seed of the current virtual GPU's generator without beginning CUDA, so that processes forked afterwards
+    may still use a GPU."""
     _later_generator(None).manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
-    """Set the seeds of all GPUs without beginning CUDA."""
+    """Set the seed of the generators of all virtual GPUs without beginning CUDA."""
     for index in range(devices.count()):
         _generators[index].manual_seed(int(seed))
 

@@ -62,7 +62,8 @@ themselves."""
 
 
 def install() -> None:
-    """Refuse the names that this version of torch has, also in modules that it imports later."""
+    """Replace the names in REFUSED that this version of torch has by refusals, which raise RuntimeError when they are
+    used, also in modules that torch imports later."""
     for module, names in REFUSED.items():
         call_after_import(module, partial(_refuse, names))
 

@@ -81,8 +81,8 @@ class Event:
         return True
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Return the milliseconds between two events, measured by the CPU's clock. Raise ValueError if one of them has
-        no timing, or was not recorded."""
+        """Return the milliseconds between this event and `end_event`, measured by the CPU's clock. Raise ValueError if
+        one of them has no timing, or was not recorded."""
         if not (self.enable_timing and end_event.enable_timing):
             raise ValueError(messages.EVENT_TIMING)
         if self._recorded is None or end_event._recorded is None:

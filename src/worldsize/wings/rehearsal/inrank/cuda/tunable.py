@@ -39,7 +39,8 @@ def _make_setter(name: str) -> Callable[..., None]:
 
 
 def read_file(filename: Optional[str] = None) -> bool:
-    """Return whether the file exists. Its content is not read."""
+    """Return whether the file of tuning results exists: `filename`, or the one that was set. Its content is not
+    read."""
     return os.path.isfile(filename or _settings["get_filename"])
 
 

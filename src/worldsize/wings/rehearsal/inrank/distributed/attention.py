@@ -11,7 +11,8 @@ from .device_meshes import is_of_gpus
 
 
 def attend(func: Any, args: Any, kwargs: Any) -> Any:
-    """Call scaled_dot_product_attention. If all tensors are distributed over GPUs, each rank computes its part."""
+    """Call scaled_dot_product_attention (`func`) and return its result. If all its tensors are distributed over a mesh
+    of GPUs, each rank computes its own batches and heads, and the result is a distributed tensor."""
     said = {**dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args)), **kwargs}
     tensors = {name: value for name, value in said.items() if isinstance(value, torch.Tensor)}
     if not all(map(_is_spread_over_gpus, tensors.values())):
@@ -29,8 +30,8 @@ def _is_spread_over_gpus(tensor: Any) -> bool:
 
 
 def _own_part(placement: Any, tensor: Any) -> Any:
-    """Return the placement if it splits batches or heads of which there are several; otherwise Replicate, which places
-    the whole tensor on each rank."""
+    """Return `placement`, the distribution of a tensor over one dimension of a mesh, if it splits batches or heads of
+    which there are several; otherwise Replicate, which places the whole tensor on each rank."""
     is_split = placement.is_shard() and placement.dim < tensor.dim() - 2 and tensor.size(placement.dim) > 1
     return placement if is_split else torch.distributed.tensor.Replicate()
 

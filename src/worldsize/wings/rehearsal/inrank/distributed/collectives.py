@@ -116,8 +116,8 @@ def _collective(name: str, original: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _is_noted_down(group: Any) -> bool:
-    """Return whether calls on the group are recorded now, to be made as one call later. Such a call includes averages,
-    if gloo supports them."""
+    """Return whether torch now coalesces the collectives of the process group: it records the calls, to make them as
+    one call later. Such a call includes averages, if gloo supports them."""
     c10d: Any = torch.distributed.distributed_c10d
     noted = getattr(getattr(c10d, "_world", None), "pg_coalesce_state", ())
     return (c10d._get_default_group() if group is None else group) in noted

@@ -38,15 +38,15 @@ def _pre_forward(prepare: Any, self: Any, *inputs: Any, **kwargs: Any) -> Any:
 
 
 def _check_sync_batch_norm(refuse: Any, self: Any, module: Any) -> None:
-    """Accept SyncBatchNorm in a module on a GPU. DDP refuses it on a CPU, but worldsize's version works there
-    (sync_batch_norm.py)."""
+    """Accept a SyncBatchNorm in a module that DDP wraps, if the module is on a virtual GPU; otherwise call torch's
+    check `refuse`. DDP refuses it on a CPU, but worldsize's version works there (sync_batch_norm.py)."""
     if self.__dict__.get("_virtual_place") is None:
         refuse(self, module)
 
 
 def to_gpu(value: Any, index: int) -> Any:
-    """Return the value with all tensors inside it on the GPU. Tensors whose place is unknown are assumed to be there
-    and only get the mark."""
+    """Return `value` (a tensor, or tuples, lists and dicts of them) with all tensors inside it moved to the virtual GPU
+    `index`. Tensors whose place is unknown are assumed to be there and only get the mark."""
     if isinstance(value, torch.Tensor):
         return put_mark(value, index) if mark_of(value) is None else value.to(torch.device("cuda", index))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -59,8 +59,9 @@ def to_gpu(value: Any, index: int) -> Any:
 
 
 def _module_gpu(said: Any) -> Optional[int]:
-    """Return the index of the only GPU that the module uses; None for the CPU, or several GPUs. Raise ValueError,
-    RuntimeError as DDP does."""
+    """Return the index of the only virtual GPU that the module of a DDP wrapper uses; None for the CPU, or several
+    GPUs. `said` contains the arguments of DistributedDataParallel by name. Raise ValueError, RuntimeError as DDP does.
+    """
     ids, output = said.get("device_ids"), said.get("output_device")
     marks = {CPU if mark_of(each) is None else mark_of(each) for each in said["module"].parameters()}
     if ids is not None and len(ids) > 1:

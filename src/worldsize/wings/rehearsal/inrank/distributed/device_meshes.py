@@ -27,15 +27,16 @@ def is_of_gpus(mesh: Any) -> bool:
 
 
 def _device_type_of(mesh: Any) -> str:
-    """Return the device type for which a mesh was created. A part of a mesh has the type of the whole, if torch keeps a
-    reference to that."""
+    """Return the device type for which a device mesh was created, such as "cuda". A part of a mesh has the type of the
+    whole, if torch keeps a reference to that."""
     whole = mesh.__dict__.get("_root_mesh")
     known = mesh.__dict__.get(_DEVICE_TYPE) or (whole is not None and whole.__dict__.get(_DEVICE_TYPE))
     return str(known or ("cuda" if _MeshState.cuda else "cpu"))
 
 
 def install(module: Any) -> None:
-    """Patch torch.distributed.device_mesh."""
+    """Patch `module`, which is torch.distributed.device_mesh, so that meshes of `cuda` are created on the CPU and
+    report cuda."""
     patch(module.DeviceMesh, "__init__", _begin_mesh)
     for name in ("_setup_world_group_and_device", "_get_or_create_default_group"):
         patch(module.DeviceMesh, name, _set_up_world)
@@ -63,7 +64,9 @@ def _init_device_mesh(make: Any, device_type: str, *args: Any, **kwargs: Any) ->
 
 
 def _set_up_world(set_up: Any, self: Any) -> Any:
-    """Create the process group, if there is none, and choose the GPU for a mesh of GPUs."""
+    """Set up the default process group of a device mesh with torch's method `set_up`, and return its result. For a mesh
+    of GPUs, create the process group before, if there is none, and afterwards choose this process's GPU, unless CUDA
+    has begun."""
     if not is_of_gpus(self):
         return set_up(self)
     if not torch.distributed.is_initialized():
@@ -75,8 +78,9 @@ def _set_up_world(set_up: Any, self: Any) -> Any:
 
 
 def _choose_device(set_up: Any) -> None:
-    """Make a GPU current: that of LOCAL_RANK, if this version of torch reads it; otherwise the rank's number modulo the
-    GPUs of a node, with a warning. Raise RuntimeError if the nodes could not have the same number of ranks."""
+    """Make a virtual GPU current for a device mesh: that of LOCAL_RANK, if this version of torch reads it; otherwise
+    the rank's number modulo the GPUs of a node, with a warning. Raise RuntimeError if the nodes could not have the same
+    number of ranks."""
     local_rank = os.environ.get("LOCAL_RANK")
     world, gpus = torch.distributed.get_world_size(), devices.count()
     if local_rank is not None and "LOCAL_RANK" in set_up.__code__.co_consts:
@@ -89,7 +93,8 @@ def _choose_device(set_up: Any) -> None:
 
 
 def check_gpus(mesh: Any, index: int) -> None:
-    """Check that the processes of each group of a mesh have different GPUs. Raise DistBackendError if they do not."""
+    """Check that the processes of each group of a device mesh use different GPUs; `index` is the GPU of this process.
+    Raise DistBackendError if they do not."""
     if mesh.get_coordinate() is not None:
         for dimension in range(mesh.ndim):
             process_groups.check_devices(mesh.get_group(dimension), index)
@@ -101,7 +106,8 @@ def _describe_mesh(describe: Any, self: Any) -> str:
 
 
 def _show_cuda(mesh: Any) -> None:
-    """Replace the attribute `device_type` of meshes, so that scripts read cuda."""
+    """Replace the attribute `device_type` of the class DeviceMesh, so that scripts read cuda for a mesh of virtual
+    GPUs; torch's own code reads the real type."""
     former = mesh.__dict__.get("device_type")
     read: Any = former.fget if isinstance(former, property) else lambda self: self.__dict__["device_type"]
 

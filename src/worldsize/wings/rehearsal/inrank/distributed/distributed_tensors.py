@@ -13,7 +13,8 @@ from .device_meshes import check_gpus, is_of_gpus
 
 
 def install(module: Any) -> None:
-    """Patch torch.distributed.tensor, or an older module that has DTensor."""
+    """Patch the class DTensor, and the functions that create distributed tensors, in `module`:
+    torch.distributed.tensor, or an older module that has DTensor."""
     kind: Any = getattr(module, "DTensor", None)
     if kind is None:
         return
@@ -29,14 +30,14 @@ def install(module: Any) -> None:
 
 
 def _place_of(tensor: Any) -> Optional[int]:
-    """Return the GPU of a distributed tensor without a mark, since torch's own code creates most of them; None if it is
-    not on a GPU."""
+    """Return the index of this process's current virtual GPU for a distributed tensor on a mesh of GPUs, which has no
+    mark, since torch's own code creates most of them; None if the tensor is not on a GPU."""
     return devices.current_index() if is_of_gpus(tensor.device_mesh) and not tensor.is_meta else None
 
 
 def _get_values(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return the local part, or the whole, of a distributed tensor. It is placed on the GPU of the tensor's mark, or
-    else on this process's GPU."""
+    """Return the local part, or the whole, of a distributed tensor, from its method `original` (`to_local` or
+    `full_tensor`). The result is marked with the GPU of the tensor's mark, or else with this process's GPU."""
     found = original(self, *args, **kwargs)
     place = device_marks.place_of(self)
     if isinstance(found, torch.Tensor) and place is not None and mark_of(found) in (None, CPU):
@@ -45,8 +46,9 @@ def _get_values(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _move_first(original: Any, *args: Any, **kwargs: Any) -> Any:
-    """Move a tensor to this process's GPU, then distribute it. For `distribute_tensor`, a parameter is detached before,
-    so that the result is a leaf."""
+    """Move a tensor to this process's virtual GPU if the mesh is one of GPUs, then distribute it with `original`
+    (`from_local` or `distribute_tensor`), and return the distributed tensor. For `distribute_tensor`, a parameter is
+    detached before, so that the result is a leaf."""
     said = arguments_of(original, args, kwargs)
     name = next(iter(said))
     mesh, tensor = said.get("device_mesh") or _current_mesh(), said[name]
@@ -72,7 +74,8 @@ def _make_random(
     placements: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """Create a whole random tensor and distribute it: the CPU has no random numbers for parts of a tensor."""
+    """Return a distributed random tensor, as torch.distributed.tensor's `rand` or `randn` (`make`). On a mesh of GPUs,
+    create the whole tensor and distribute it: the CPU has no random numbers for parts of a tensor."""
     mesh = device_mesh or _current_mesh()
     if not is_of_gpus(mesh):
         words = {**kwargs, "requires_grad": requires_grad, "device_mesh": device_mesh, "placements": placements}

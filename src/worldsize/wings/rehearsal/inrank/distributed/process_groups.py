@@ -47,22 +47,22 @@ def is_nccl(group: Any) -> bool:
 
 
 def has_cpu(group: Any) -> bool:
-    """Return whether a group with nccl also has a backend for the CPU's tensors."""
+    """Return whether a process group that was requested with nccl also has a backend for the CPU's tensors."""
     asked = _nccl_groups[name_of(group)]
     return "cpu:" in asked or (asked == _UNDEFINED and _is_undefined_for_all())
 
 
 def _is_undefined_for_all() -> bool:
-    """Return whether a group that is created without a backend's name has backends for all devices, as in older
+    """Return whether a process group that is created without a backend's name has backends for all devices, as in older
     versions of torch. In newer versions it has one for the accelerator only."""
     c10d: Any = torch.distributed.distributed_c10d
     return "cuda" in c10d.BackendConfig(c10d.Backend(_UNDEFINED)).device_backend_map
 
 
 def check_place(group: Any, tensor: Any) -> Optional[int]:
-    """Check that a tensor is where the group can use it; with NCCL that is a GPU. Return the GPU's index; None if the
-    tensor is on the CPU, if its place is unknown, or if the group is not nccl. Raise RuntimeError if the tensor is on
-    the CPU and the group has no backend for it."""
+    """Check that a tensor is where the process group can use it; with NCCL that is a GPU. Return the GPU's index; None
+    if the tensor is on the CPU, if its place is unknown, or if the group is not nccl. Raise RuntimeError if the tensor
+    is on the CPU and the group has no backend for it."""
     if not is_nccl(group) or not isinstance(tensor, torch.Tensor):
         return None
     mark = mark_of(tensor)
@@ -72,13 +72,14 @@ def check_place(group: Any, tensor: Any) -> Optional[int]:
 
 
 def check_tensor(group: Any, tensor: Any) -> None:
-    """Check a tensor as NCCL does, which accepts only tensors on a GPU, and needs a different GPU for each process.
-    Raise RuntimeError, DistBackendError."""
+    """Check a tensor of a collective on a process group as NCCL does, which accepts only tensors on a GPU, and needs a
+    different GPU for each process. Raise RuntimeError, DistBackendError."""
     check_devices(group, check_place(group, tensor))
 
 
 def check_asynchronous_save(save: Any, *args: Any, **kwargs: Any) -> Any:
-    """Save a checkpoint in the background. Raise AssertionError if the group has no backend for the CPU's tensors."""
+    """Save a checkpoint in the background with torch's function `save` (async_save), and return its result. Raise
+    AssertionError if the process group is nccl without a backend for the CPU's tensors."""
     group = kwargs.get("process_group")
     if is_nccl(group) and not has_cpu(group):
         raise AssertionError(messages.ASYNCHRONOUS_SAVE)
@@ -86,8 +87,9 @@ def check_asynchronous_save(save: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def check_devices(group: Any, index: Optional[int]) -> None:
-    """Check the ranks' GPUs, once for each group, with the first tensor on a GPU. Raise DistBackendError if two
-    processes use one GPU, which NCCL refuses."""
+    """Check that the ranks of a process group with nccl use different GPUs; `index` is this rank's. The check is done
+    once for each group, with the first tensor on a GPU. Raise DistBackendError if two processes use one GPU, which NCCL
+    refuses."""
     if index is None or not is_nccl(group) or name_of(group) in _checked_groups:
         return
     _checked_groups.add(name_of(group))
@@ -121,15 +123,16 @@ def _init_process_group(init: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _wait_for_all() -> None:
-    """Wait until all ranks are connected. gloo connects here: if a rank ended earlier, its peers would fail with
-    "connectFullMesh failed". NCCL connects in the first collective, so that this does not occur on GPUs."""
+    """Wait until all ranks of the default process group are connected. gloo connects here: if a rank ended earlier, its
+    peers would fail with "connectFullMesh failed". NCCL connects in the first collective, so that this does not occur
+    on GPUs."""
     group: Any = torch.distributed.distributed_c10d._get_default_group()
     group.barrier().wait()
 
 
 def _check_device_id(device: Any) -> None:
-    """Check the GPU to which a group is bound, without beginning CUDA. Raise ValueError if it is the CPU, has no index,
-    or does not exist."""
+    """Check the `device_id` of init_process_group, the GPU to which the process group is bound, without beginning CUDA.
+    Raise ValueError if it is the CPU, has no index, or does not exist."""
     place = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
     if place.type == "cpu":
         raise ValueError(messages.BOUND_TO_CPU)
@@ -140,8 +143,8 @@ def _check_device_id(device: Any) -> None:
 
 
 def _check_world(said: Any) -> None:
-    """Refuse a world size or an address in a script that cannot be right on a cluster, where the script would wait
-    until the time-out. Raise RuntimeError."""
+    """Check `said`, the arguments of init_process_group by name. Raise RuntimeError if their world size or address
+    cannot be right on a cluster, where the script would wait until the time-out."""
     asked, has = said.get("world_size", -1), os.environ.get("WORLDSIZE_WORLD_SIZE")
     method = str(said.get("init_method") or "env://")
     address, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")

@@ -17,12 +17,13 @@ from .device_meshes import check_gpus, is_of_gpus
 
 
 def install_fully_shard(module: Any) -> None:
-    """Patch fully_shard in a module that has it: torch.distributed.fsdp, or an older one."""
+    """Patch `fully_shard` in `module`, torch.distributed.fsdp or an older one, so that it uses a mesh of virtual
+    GPUs."""
     patch(module, "fully_shard", partial(_shard_module, ()))
 
 
 def install_replicate(module: Any) -> None:
-    """Patch replicate in a module if it works like fully_shard, on a mesh."""
+    """Patch `replicate` in `module`, if in this version of torch it works like fully_shard, on a device mesh."""
     if hasattr(module, "_init_default_mesh"):
         patch(module, "replicate", partial(_shard_module, ("replicate",)))
 
@@ -44,8 +45,8 @@ def _shard_module(dimensions: Any, shard: Any, target: Any, *args: Any, **kwargs
 
 
 def _make_default_mesh(dimensions: Any) -> Any:
-    """Return a mesh of all GPUs, as torch creates it if a script names none. Create the process group if there is
-    none."""
+    """Return a device mesh of all ranks' GPUs, as torch creates it for fully_shard if a script passes none.
+    `dimensions` are the names of its dimensions. Create the process group if there is none."""
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group()
     size = torch.distributed.get_world_size()
@@ -61,7 +62,8 @@ def _move_inputs(index: int, module: Any, args: Any, kwargs: Any) -> Any:
 
 
 def install_fsdp(module: Any) -> None:
-    """Patch FullyShardedDataParallel, so that its device becomes the CPU."""
+    """Patch FullyShardedDataParallel in `module`, so that it works on the CPU and its parameters are marked as on a
+    virtual GPU."""
     patch(module.FullyShardedDataParallel, "__init__", _begin_fsdp)
     patch(getattr(module, "_init_utils", None), "_init_intra_and_inter_node_groups", _split_by_node)
     flat = getattr(module, "_flat_param", None)
@@ -88,15 +90,15 @@ def _begin_fsdp(begin: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def _split_by_node(split: Any, group: Any, devices_of_node: int) -> Any:
-    """Create the groups of hybrid sharding by the number of GPUs of a node: torch would count those of the CPU, which
-    is one."""
+    """Create the process groups of FSDP's hybrid sharding with torch's function `split`, by the number of virtual GPUs
+    of a node: torch would count the devices of the CPU, which is one. Return the groups."""
     return split(group, devices.count() or devices_of_node)
 
 
 @contextmanager
 def _show_on_cpu(move: Any, handle: Any) -> Iterator[None]:
-    """Mark a module's parameters as on the CPU inside a `with`, where they really are: torch frees their memory to move
-    them."""
+    """Mark the parameters of an FSDP handle as on the CPU inside a `with`, where they really are: torch frees their
+    memory to move them. Restore their marks at the end."""
     shown = [getattr(module, name) for name, module, _ in handle.flat_param._param_infos]
     marks = [mark_of(each) for each in shown]
     put_marks(shown, CPU)
@@ -108,8 +110,8 @@ def _show_on_cpu(move: Any, handle: Any) -> Iterator[None]:
 
 
 def _compute_gpu(device: Any, marks: Any) -> int:
-    """Return the index of the GPU that computes: the requested one, that of the module, or the current one. Raise
-    ValueError if another one than the module's is requested."""
+    """Return the index of the GPU on which FSDP computes: the requested one (`device`), that of the module's parameters
+    (`marks`), or the current one. Raise ValueError if another one than the module's is requested."""
     asked: Optional[int] = None if device is None else devices.valid_device(device)
     placed = [mark for mark in marks if mark not in (None, CPU)]
     index = placed[0] if placed else devices.valid_index(None)
@@ -119,7 +121,7 @@ def _compute_gpu(device: Any, marks: Any) -> int:
 
 
 def _check_place(index: int, is_offloaded: bool, module: Any, inputs: Any) -> None:
-    """Check that a module that was created on the CPU has been moved to the GPU before it is used. Raise RuntimeError
-    if it has not."""
+    """Check, before an FSDP module is called, that its parameters are on the GPU `index`, if it was created on the CPU
+    and is not offloaded there. Raise RuntimeError if they are still on the CPU."""
     if not is_offloaded and any(mark_of(each) == CPU for each in module.parameters()):
         raise RuntimeError(messages.FSDP_ON_CPU % index)

@@ -41,8 +41,8 @@ class _SumOverRanks(torch.autograd.Function):  # type: ignore[misc]
 
 
 def _normalise(layer: Any, input: Any, factor: Any) -> Any:
-    """Normalise the input with the statistics of all ranks, and update the running statistics. `factor` is the weight
-    of this batch in them."""
+    """Return `input` normalised by a SyncBatchNorm layer with the statistics of the batches of all ranks, and update
+    the layer's running statistics. `factor` is the weight of this batch in them."""
     values = input.float()
     others = [dim for dim in range(input.dim()) if dim != 1]
     count = values.new_full((1,), input.numel() // input.size(1))

@@ -62,7 +62,8 @@ class MpiReducer(Reducer):
         return int(self._world.allreduce(sum(_differences(piece, right) for piece, right in found)))
 
     def _pieces(self, buffer: array[float], count: int, values: list[int]) -> Iterator[tuple[memoryview, memoryview]]:
-        """Yield each piece of the first `count` elements, with an equally long piece of the repeated `values`."""
+        """Yield each piece of the first `count` elements of `buffer`, as a pair with an equally long piece of the
+        repeated `values`, to be filled from it or compared with it."""
         whole, repeated = memoryview(buffer)[:count], memoryview(array(self._code, values) * repeats(values))
         for start in range(0, count, len(repeated)):
             piece = whole[start : start + len(repeated)]
@@ -82,8 +83,8 @@ class MpiReducer(Reducer):
 
 
 def _differences(piece: memoryview, right: memoryview) -> int:
-    """Return the number of elements that differ. The elements are compared one by one only if the bytes differ;
-    comparing the bytes takes no time."""
+    """Return the number of elements of `piece` that differ from those of `right`. The elements are compared one by one
+    only if the bytes differ; comparing the bytes takes no time."""
     if piece.tobytes() == right.tobytes():
         return 0
     return sum(one != other for one, other in zip(piece, right))  # no strict=: Python 3.8; equal lengths

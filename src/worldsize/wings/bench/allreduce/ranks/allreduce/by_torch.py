@@ -63,8 +63,8 @@ class TorchReducer(Reducer):
         dist.all_reduce(self._part(count))
 
     def _part(self, count: int) -> torch.Tensor:
-        """Return the first `count` elements of the buffer. The same tensor object is returned while `count` does not
-        change, because a new one for each all-reduce costs gloo time."""
+        """Return the first `count` elements of the buffer that is all-reduced. The same tensor object is returned while
+        `count` does not change, because a new one for each all-reduce costs gloo time."""
         if len(self._last) != count:
             self._last = self._buffer[:count]
         return self._last
@@ -81,7 +81,8 @@ class TorchReducer(Reducer):
         return int(self._reduced(wrong, dist.ReduceOp.SUM))
 
     def _pieces(self, part: torch.Tensor, values: list[int]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield each piece of `part`, with an equally long piece of the repeated `values`."""
+        """Yield each piece of the tensor `part`, as a pair with an equally long piece of the repeated `values`, to be
+        filled from it or compared with it."""
         whole = torch.tensor(values, dtype=self._dtype, device=self._torch_device).repeat(repeats(values))
         for piece in part.split(len(whole)):
             yield piece, whole[: len(piece)]
@@ -103,7 +104,8 @@ class TorchReducer(Reducer):
         return int(said.item())
 
     def gather(self, text: str) -> list[str]:
-        """Gather the texts of all ranks as tensors of bytes. torch's own gathering of objects needs numpy."""
+        """Return the texts of all ranks, in their order. They are exchanged as tensors of bytes, because torch's own
+        gathering of objects needs numpy."""
         encoded = text.encode("utf-8", "replace")[:_TEXT].ljust(_TEXT)
         said = torch.tensor(list(encoded), dtype=torch.uint8, device=self._torch_device)
         everybody = [torch.empty_like(said) for _ in range(self.ranks)]
@@ -117,8 +119,8 @@ class TorchReducer(Reducer):
 
 
 def choose_gpu(local_rank: int) -> int:
-    """Return the GPU of this rank. Stop the rank if it has no GPU of its own, because NCCL cannot reduce two ranks on
-    one GPU."""
+    """Return the index of the GPU that the rank with `local_rank` on its node uses. Stop the rank if it has no GPU of
+    its own, because NCCL cannot reduce two ranks on one GPU."""
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if gpus == 0:
         stop("all-reduce by nccl: torch sees no GPU on this node: --backend gloo, or an --environment with CUDA")

@@ -12,15 +12,18 @@ _ELEMENTS = 1 << 18
 
 
 def parts(rank: int, ranks: int) -> list[int]:
-    """Return a rank's parts of the elements 0, 1, 2 …, for one period of the pattern, which then repeats."""
+    """Return the values that the rank `rank` of `ranks` contributes to the elements 0, 1, 2 … of an all-reduce that is
+    checked, for one period of the pattern, which then repeats."""
     return [(index % ranks == rank) * (index % 3 + 1) + ((index + 1) % ranks == rank) * 2 for index in range(3 * ranks)]
 
 
 def sums(ranks: int) -> list[int]:
-    """Return the sums of all ranks' parts, for one period of the pattern."""
+    """Return the right sums of the elements 0, 1, 2 … of an all-reduce that is checked, over all `ranks` ranks, for one
+    period of the pattern."""
     return [index % 3 + 3 for index in range(3 * ranks)]
 
 
 def repeats(values: list[int]) -> int:
-    """Return how often `values` are repeated in a piece."""
+    """Return how many times the pattern `values` is repeated in one piece of the buffer, which has about 2^18 elements;
+    at least 1."""
     return max(1, _ELEMENTS // len(values))

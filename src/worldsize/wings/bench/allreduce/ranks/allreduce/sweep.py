@@ -36,43 +36,45 @@ class Reducer:
     has_out_of_place = False
 
     def reduce(self, count: int) -> None:
-        """All-reduce the first `count` elements in place, as a sum."""
+        """All-reduce the first `count` elements of the buffer in place, as a sum over all ranks."""
         raise NotImplementedError
 
     def reduce_out(self, count: int) -> None:
-        """All-reduce the first `count` elements into another buffer, as a sum. Available only if `has_out_of_place`."""
+        """All-reduce the first `count` elements of the buffer into another buffer, as a sum over all ranks. Available
+        only if `has_out_of_place`."""
         raise NotImplementedError
 
     def zero(self, count: int) -> None:
-        """Fill the first `count` elements with 0."""
+        """Fill the first `count` elements of the buffer with 0."""
         raise NotImplementedError
 
     def count_wrong(self, count: int, out: bool) -> int:
-        """Fill the elements and reduce them once, out of place if `out` is set. Return how many elements, over all
-        ranks, differ from the right sum."""
+        """Fill the first `count` elements of the buffer with a test pattern and all-reduce them once, out of place if
+        `out` is set. Return how many elements, over all ranks, differ from the right sum."""
         raise NotImplementedError
 
     def synchronize(self) -> None:
-        """Wait until all requested operations are done. Does nothing in a library whose calls return only when they are
-        done."""
+        """Wait until all requested all-reduces of this rank are done. Does nothing in a library whose calls return only
+        when they are done."""
 
     def barrier(self) -> None:
         raise NotImplementedError
 
     def slowest(self, value: float) -> float:
-        """Return the largest of the ranks' values."""
+        """Return the largest of the `value`s that the ranks pass, on every rank."""
         raise NotImplementedError
 
     def from_first(self, value: int) -> int:
-        """Return the first rank's value, on every rank."""
+        """Return the `value` that the first rank passes, on every rank."""
         raise NotImplementedError
 
     def gather(self, text: str) -> list[str]:
-        """Return the texts of all ranks, in their order. A text may be cut to 200 bytes."""
+        """Return the `text` of every rank, in the order of the ranks. A text may be cut to 200 bytes."""
         raise NotImplementedError
 
     def check_memory(self, size: int, buffers: int) -> None:
-        """Stop this rank if the ranks of its machine need more memory than is free."""
+        """Stop this rank if the ranks of its machine, each with `buffers` buffers of `size` bytes, need more memory
+        than is free."""
         host = platform.node()
         problem = memory_problem(size, buffers, self.gather(host).count(host), free_memory())
         if problem:
@@ -100,7 +102,8 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def run_sweep(reducer: Reducer, arguments: argparse.Namespace) -> None:
-    """Measure every size, print the table and write the report. Both contain the number of wrong elements."""
+    """Run the all-reduce benchmark in this rank: measure every size of `arguments`. The first rank prints the table and
+    writes the report. Both contain the number of wrong elements."""
     shown = _print if reducer.rank == 0 else _ignore
     for text in header(arguments, reducer.backend, reducer.gather(_place(reducer))):
         shown(text)
@@ -121,8 +124,9 @@ def _place(reducer: Reducer) -> str:
 
 
 def _measure(reducer: Reducer, count: int, arguments: argparse.Namespace, before: float = 0.0) -> dict[str, Any]:
-    """Return the row of `count` elements: the seconds of one all-reduce on the slowest rank, and the number of wrong
-    values. `before` is the time of the previous size in seconds, which is the same on all ranks."""
+    """Return the row of the all-reduce report for `count` elements: the seconds of one all-reduce on the slowest rank,
+    and the number of wrong values. `before` is the time of the previous size in seconds, which is the same on all
+    ranks."""
     row: dict[str, Any] = {"size": count * reducer.element, "count": count, "out_seconds": None, "out_wrong": None}
     asked = arguments.warmup if before < LONG else min(arguments.warmup, FEW_WARM_UPS), arguments.iterations
     if reducer.has_out_of_place:
@@ -136,9 +140,9 @@ def _measure(reducer: Reducer, count: int, arguments: argparse.Namespace, before
 def time_all_reduces(
     reducer: Reducer, reduce: Callable[[int], None], count: int, warm_ups: int, iterations: int
 ) -> tuple[float, int]:
-    """Return the mean time of an all-reduce in one uninterrupted block, in seconds, and the number of iterations of the
-    block: `iterations`, or a number chosen by time if that is 0. The first `warm_ups` all-reduces connect the ranks and
-    do not count."""
+    """Return the mean time of one call of `reduce` with `count` elements, in seconds, over one uninterrupted block of
+    all-reduces on the slowest rank, and the number of iterations of the block: `iterations`, or a number chosen by time
+    if that is 0. The first `warm_ups` all-reduces connect the ranks and do not count."""
     reducer.zero(count)
     for _ in range(warm_ups):
         reduce(count)
@@ -179,7 +183,8 @@ def _write_report(reducer: Reducer, arguments: argparse.Namespace, rows: list[di
 
 
 def _threads(said: str) -> int:
-    """Return the number of threads of the outermost level: 4 for "4,2"; 1 if `said` contains no number."""
+    """Return the number of threads of the outermost level in `said`, a value of OMP_NUM_THREADS: 4 for "4,2"; 1 if
+    `said` contains no number."""
     first = said.partition(",")[0].strip()
     return int(first) if first.isdigit() else 1
 

@@ -16,7 +16,8 @@ _COLUMNS = (
 
 
 def header(arguments: Any, backend: str, places: list[str]) -> list[str]:
-    """Return the lines before the table: the parameters, the places of the ranks, and the names of the columns."""
+    """Return the lines before the rows of the all-reduce table, in the format of nccl-tests: the parameters, the places
+    of the ranks, and the names of the columns."""
     sizes, iterations = arguments.sizes, arguments.iterations or "by time"
     asked = f"minBytes {sizes[0]} maxBytes {sizes[-1]} step: {_step(sizes)} warmup iters: {arguments.warmup}"
     return [
@@ -35,15 +36,16 @@ def _step(sizes: list[int]) -> str:
 
 
 def bus_bandwidth(size: int, seconds: float, ranks: int) -> tuple[float, float]:
-    """Return the algorithm bandwidth and the bus bandwidth, in GB/s of 10^9 bytes. The bus bandwidth, 2(n-1)/n times
-    the first, is what each link carries in the best algorithm, for any number of ranks."""
+    """Return the algorithm bandwidth and the bus bandwidth of an all-reduce of `size` bytes that takes `seconds`, in
+    GB/s of 10^9 bytes. The bus bandwidth, 2(n-1)/n times the first, is what each link carries in the best algorithm,
+    for any number of ranks."""
     algorithm = size / seconds / 1e9 if seconds > 0 else 0.0
     return algorithm, algorithm * 2 * (ranks - 1) / ranks
 
 
 def line(row: dict[str, Any], dtype: str, ranks: int) -> str:
-    """Format the row of one size. The out-of-place columns are N/A for a library that has no all-reduce into another
-    buffer."""
+    """Return the line of the all-reduce table for the `row` of one size, in the format of nccl-tests. The out-of-place
+    columns are N/A for a library that has no all-reduce into another buffer."""
     left = _columns(row["size"], row.get("out_seconds"), row.get("out_wrong"), ranks)
     right = _columns(row["size"], row["seconds"], row["wrong"], ranks)
     return f"{row['size']:12d}  {row['count']:12d}  {TYPES.get(dtype, dtype):>8s}     sum      -1  {left}  {right}"
@@ -63,7 +65,8 @@ def _microseconds(seconds: float) -> str:
 
 
 def footer(rows: list[dict[str, Any]], ranks: int) -> list[str]:
-    """Return the last lines of nccl-tests' output: the number of wrong values, and the mean of all bus bandwidths."""
+    """Return the lines after the rows of the all-reduce table, in the format of nccl-tests: the number of wrong values,
+    and the mean of all bus bandwidths."""
     wrong = sum(row["wrong"] + (row.get("out_wrong") or 0) for row in rows)
     times = [(row["size"], seconds) for row in rows for seconds in (row["seconds"], row.get("out_seconds")) if seconds]
     mean = sum(bus_bandwidth(size, seconds, ranks)[1] for size, seconds in times) / len(times) if times else 0.0

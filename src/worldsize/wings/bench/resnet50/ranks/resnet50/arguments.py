@@ -12,7 +12,8 @@ CLASSES = 1000
 
 
 def parse_arguments(description: str) -> argparse.Namespace:
-    """Parse the command line. `batch`, `steps` and `warmup` are None if the device decides them in `fill_in`."""
+    """Parse the command line of a rank of the ResNet-50 benchmark. `batch`, `steps` and `warmup` are None if the device
+    decides them in `fill_in`."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data", default="synthetic", help="synthetic, generated, or a directory CLASS/*.jpg")
     parser.add_argument("--precision", choices=("fp32", "bf16", "fp16"), default="fp32")
@@ -27,8 +28,8 @@ def parse_arguments(description: str) -> argparse.Namespace:
 
 
 def fill_in(arguments: argparse.Namespace, gpu: bool) -> None:
-    """Set the arguments that were not given. A step takes a tenth of a second on a GPU, and seconds on a core of a
-    CPU."""
+    """Set the batch size, the number of steps and the warm-up steps in `arguments`, where the user did not give them,
+    to the default for a GPU or a CPU. A step takes a tenth of a second on a GPU, and seconds on a core of a CPU."""
     batch, steps, warmup = (64, 100, 20) if gpu else (8, 10, 2)
     arguments.batch = arguments.batch or batch
     arguments.steps = arguments.steps or steps
@@ -46,12 +47,12 @@ def threads_of_share(share: str) -> int | None:
 
 
 def explain_missing(error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """Return an error for a framework that this Python does not find, with a hint."""
+    """Return an error to raise for a framework that this Python does not find, with the Python's path and a hint."""
     return ModuleNotFoundError(f"{error} for {sys.executable}; name a Python that has it: --environment DIR")
 
 
 def is_standard(arguments: argparse.Namespace) -> bool:
-    """Return whether the network is the published one, on images of the published size."""
+    """Return whether the rank's `arguments` request the published ResNet-50, on images of the published size."""
     return (arguments.image_size, arguments.width) == (STANDARD_SIZE, STANDARD_WIDTH)
 
 

@@ -12,8 +12,8 @@ MOST_BLOCKS = 10
 
 
 def block_sizes(steps: int) -> list[int]:
-    """Divide `steps` steps, at least one, into at most MOST_BLOCKS blocks whose sizes differ by at most one. Return the
-    sizes."""
+    """Divide `steps` training steps, at least one, into at most MOST_BLOCKS blocks whose sizes differ by at most one.
+    Return the sizes."""
     count = min(steps, MOST_BLOCKS)
     each, more = divmod(steps, count)
     return [each + (place < more) for place in range(count)]
@@ -25,7 +25,8 @@ def time_blocks(
     sizes: list[int],
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[float]:
-    """Execute blocks of steps of the given sizes, and return the seconds of each block."""
+    """Execute blocks of training steps: `step` is called as often as each number in `sizes` states, and `synchronize`
+    waits for the device after each block. Return the seconds of each block."""
     found = []
     synchronize()
     for size in sizes:
@@ -38,10 +39,12 @@ def time_blocks(
 
 
 def communication_share(together: list[float], alone: list[float], sizes: list[int], sizes_alone: list[int]) -> float:
-    """Return by how much a step is shorter without communication, as a share of the whole step; 0 if it is not shorter.
+    """Return by how much a training step is shorter without communication, as a share of the whole step; 0 if it is not
+    shorter.
 
-    The share is computed from the medians of the blocks. Communication that overlaps with the computation of gradients
-    takes no time of its own, and counts only as far as it makes the step longer.
+    `together` and `alone` are the seconds of blocks with and without communication, `sizes` and `sizes_alone` their
+    numbers of steps. The share is computed from the medians of the blocks. Communication that overlaps with the
+    computation of gradients takes no time of its own, and counts only as far as it makes the step longer.
     """
     whole = median([seconds / size for seconds, size in zip(together, sizes)])
     rest = median([seconds / size for seconds, size in zip(alone, sizes_alone)])

@@ -41,7 +41,8 @@ _ALONE = 3
 
 
 def slowest(seconds: list[float]) -> list[float]:
-    """Return the seconds of the slowest rank for each block."""
+    """Return for each block of training steps the seconds of the slowest rank, on every rank. `seconds` are those of
+    this rank."""
     everyone = hvd.allgather(torch.tensor([seconds], dtype=torch.float64), name="seconds")
     found: list[float] = everyone.max(dim=0).values.tolist()
     return found

@@ -24,8 +24,8 @@ _COMPLETE = "complete"
 
 
 def list_images(directory: str) -> list[tuple[str, int]]:
-    """Return each file with the number of its class, in the same order on all nodes. Stop this rank if there is no
-    image, or if there are more classes than the network has outputs."""
+    """Return the paths of the images in `directory`, each with the number of its class, in the same order on all nodes.
+    Stop this rank if there is no image, or if there are more classes than the network has outputs."""
     try:
         classes = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
         found = [
@@ -52,7 +52,8 @@ def _files(directory: str) -> list[str]:
 
 
 def generated_directory() -> str:
-    """Return the directory of this node's generated images, on its own disk. No other run, attempt or node uses it."""
+    """Return the path of the directory for this node's generated images, on its own disk. No other run, attempt or node
+    uses it."""
     environ = os.environ
     places = (environ.get(name) for name in ("WORLDSIZE_LOCAL_DIR", "SLURM_TMPDIR", "TMPDIR"))
     base = next((place for place in places if place and os.path.isdir(place)), "/tmp")  # nosec B108  # mkdir is atomic
@@ -61,8 +62,8 @@ def generated_directory() -> str:
 
 
 def make_images(encode: Callable[[int, int, bytes], bytes], local_rank: int) -> str:
-    """Write real JPEG files once per node, in local rank 0, or wait for them. Return their directory. `encode` returns
-    the bytes of a file for a width, a height and 48 random bytes."""
+    """Write real JPEG files for the benchmark once per node, in local rank 0, or wait for them in the other ranks.
+    Return their directory. `encode` returns the bytes of a file for a width, a height and 48 random bytes."""
     directory = generated_directory()
     if local_rank == 0:
         os.mkdir(directory, 0o700)  # fails if it exists, so that no other user's file is read
@@ -72,8 +73,8 @@ def make_images(encode: Callable[[int, int, bytes], bytes], local_rank: int) -> 
 
 
 def _remove_at_the_end(directory: str) -> None:
-    """Register the removal of the directory for the end of this rank, also if it ends with an error or by TERM, as with
-    `worldsize cancel`."""
+    """Register the removal of `directory`, with the generated images, for the end of this rank, also if the rank ends
+    with an error or by TERM, as with `worldsize cancel`."""
     owner = os.getpid()
 
     def end(number: int, frame: object) -> None:
@@ -109,6 +110,7 @@ def _wait_for(directory: str) -> str:
 
 
 def remove_images(local_rank: int) -> None:
-    """Remove the generated images. Call this only after all ranks of the node have finished with them."""
+    """Remove the generated images of this node, in local rank 0 alone. Call this only after all ranks of the node have
+    finished with them."""
     if local_rank == 0:
         shutil.rmtree(generated_directory(), ignore_errors=True)

@@ -20,7 +20,8 @@ VERSION = 1
 
 
 def check_loss(loss: float) -> None:
-    """Stop this rank if the training has diverged, because the speed of its steps is then no valid measurement."""
+    """Stop this rank if `loss` is not finite, because the training has diverged and the speed of its steps is then no
+    valid measurement."""
     if not math.isfinite(loss):
         stop(f"the loss is {loss}: the training diverged, and its speed is not valid; try --precision fp32")
 
@@ -28,8 +29,9 @@ def check_loss(loss: float) -> None:
 def write_report(
     arguments: argparse.Namespace, framework: str, ranks: int, seconds: list[float], sizes: list[int], **found: Any
 ) -> None:
-    """Write the report to PATH atomically, and print the rate. `found` contains the values that only the framework
-    knows."""
+    """Write the report of the ResNet-50 benchmark to PATH atomically, as JSON, and print the rate in images per second.
+    `seconds` and `sizes` are the seconds and the steps of each block. `found` contains the values that only the
+    framework knows."""
     settings = {name: value for name, value in vars(arguments).items() if name not in ("data", "share")}
     report = {"version": VERSION, "framework": framework, "ranks": ranks, **settings, **found}
     report.update(block_seconds=seconds, block_steps=sizes, data=data_name(arguments.data))
@@ -43,6 +45,6 @@ def write_report(
 
 
 def data_name(data: str) -> str:
-    """Return the name of the kind of data for the report. The name of a directory is left out, because it is private to
-    the user."""
+    """Return the name of the kind of data for the report: "synthetic", "generated" or "images". The name of a directory
+    is left out, because it is private to the user."""
     return data if data in ("synthetic", "generated") else "images"

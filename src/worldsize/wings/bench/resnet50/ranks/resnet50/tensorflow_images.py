@@ -18,8 +18,8 @@ DEVIATION = (0.229 * 255, 0.224 * 255, 0.225 * 255)
 
 
 def encode_jpeg(width: int, height: int, seed: bytes) -> bytes:
-    """Return a JPEG file that is about as large as a photograph: large shapes of colour, with noise as fine as a
-    camera's."""
+    """Return the bytes of a JPEG file of `width` × `height` pixels that is about as large as a photograph: large shapes
+    of colour from the 48 bytes of `seed`, with noise as fine as a camera's."""
     shapes = tf.reshape(tf.constant(list(seed), tf.float32), (4, 4, 3))
     image = tf.image.resize(shapes, (height, width), method="bicubic") * 0.7 + tf.random.normal((height, width, 3)) * 12
     encoded: bytes = tf.io.encode_jpeg(tf.cast(tf.clip_by_value(image, 0, 255), tf.uint8), quality=90).numpy()
@@ -27,14 +27,15 @@ def encode_jpeg(width: int, height: int, seed: bytes) -> bytes:
 
 
 def synthetic_batch(batch: int, size: int) -> tuple[Any, Any]:
-    """Return one batch of random images and labels, which is used for every step."""
+    """Return one batch of `batch` random images of `size` × `size` pixels and their labels, which is used for every
+    step."""
     labels = tf.random.uniform((batch,), maxval=CLASSES, dtype=tf.int64)
     return tf.random.normal((batch, size, size, 3)), labels
 
 
 def image_batches(arguments: argparse.Namespace, directory: str, world: tuple[int, int]) -> Any:
-    """Return an endless iterator over decoded batches of this rank's images. `world` is the rank and the number of
-    ranks."""
+    """Return an endless iterator over decoded batches of this rank's share of the images in `directory`. `world` is the
+    rank and the number of ranks."""
     files = [each for each in list_images(directory) if each[0].lower().endswith((".jpg", ".jpeg"))]
     if not files:
         stop(f"--data {directory}: no JPEG files in it, and TensorFlow is measured only with those")
@@ -47,8 +48,8 @@ def image_batches(arguments: argparse.Namespace, directory: str, world: tuple[in
 
 
 def load(path: Any, size: int) -> Any:
-    """Read an image and cut out 8 to 100 % of its area in a shape from 3:4 to 4:3. Flip it horizontally half of the
-    time."""
+    """Read the image file `path` and cut out a random 8 to 100 % of its area in a shape from 3:4 to 4:3. Return it
+    resized to `size` × `size` pixels and normalised, flipped horizontally half of the time."""
     content = tf.io.read_file(path)
     jpeg = tf.io.is_jpeg(content)  # not by its name: one image of ImageNet is a PNG with the name of a JPEG
     shape = tf.cond(jpeg, lambda: tf.io.extract_jpeg_shape(content), lambda: tf.shape(_png(content)))

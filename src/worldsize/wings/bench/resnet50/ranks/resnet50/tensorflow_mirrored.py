@@ -57,7 +57,8 @@ def choose_device(local_rank: int) -> bool:
 
 
 def make_network(arguments: argparse.Namespace) -> Any:
-    """Create the network, in the scope of the strategy. Stop this rank if it is not the standard network."""
+    """Create Keras's ResNet-50, in the scope of the strategy, and return it. Stop this rank if, at the standard image
+    size, the network does not have the standard number of parameters."""
     shape = (arguments.image_size, arguments.image_size, 3)
     network = tf.keras.applications.ResNet50(
         weights=None, input_shape=shape, classes=CLASSES, classifier_activation=None
@@ -116,7 +117,8 @@ class Trainer:
 
 
 def slowest(strategy: Any, seconds: list[float]) -> list[float]:
-    """Return the seconds of the slowest rank for each block."""
+    """Return for each block of training steps the seconds of the slowest rank, on every rank. `seconds` are those of
+    this rank."""
 
     @tf.function  # type: ignore[untyped-decorator]
     def gather() -> Any:

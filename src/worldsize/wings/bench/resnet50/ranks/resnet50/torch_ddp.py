@@ -40,7 +40,8 @@ _ALONE = 3
 
 
 def slowest(seconds: list[float], device: torch.device) -> list[float]:
-    """Return the seconds of the slowest rank for each block."""
+    """Return for each block of training steps the seconds of the slowest rank, on every rank. `seconds` are those of
+    this rank."""
     if dist.get_world_size() == 1:
         return seconds
     times = torch.tensor(seconds, dtype=torch.float64, device=device)

@@ -33,8 +33,8 @@ def import_pillow() -> Any:
 
 
 def encode_jpeg(width: int, height: int, seed: bytes) -> bytes:
-    """Return a JPEG file that is about as large as a photograph: large shapes of colour, with noise as fine as a
-    camera's."""
+    """Return the bytes of a JPEG file of `width` × `height` pixels that is about as large as a photograph: large shapes
+    of colour from the 48 bytes of `seed`, with noise as fine as a camera's."""
     image = import_pillow()
     shapes = image.frombytes("RGB", (4, 4), seed).resize((width, height), 3)
     noise = image.effect_noise((width, height), 40).convert("RGB")
@@ -46,7 +46,7 @@ def encode_jpeg(width: int, height: int, seed: bytes) -> bytes:
 def synthetic_batches(
     arguments: argparse.Namespace, device: torch.device, layout: torch.memory_format
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield the same random batch for ever."""
+    """Yield the same batch of random images and labels on `device` for ever."""
     shape = (arguments.batch, 3, arguments.image_size, arguments.image_size)
     images = torch.randn(shape, device=device).contiguous(memory_format=layout)
     labels = torch.randint(0, CLASSES, (arguments.batch,), device=device)
@@ -83,8 +83,8 @@ class ImageFolder(Dataset):  # type: ignore[misc]
 
 
 def random_crop(width: int, height: int) -> tuple[float, float, float, float]:
-    """Return a random box with 8 to 100 % of the area in a shape from 3:4 to 4:3, as networks for ImageNet are trained;
-    the whole image if no box fits."""
+    """Return a random box (left, top, right, bottom) in an image of `width` × `height` pixels, with 8 to 100 % of its
+    area in a shape from 3:4 to 4:3, as networks for ImageNet are trained; the whole image if no box fits."""
     for _ in range(_TRIES):
         area = width * height * random.uniform(0.08, 1.0)
         shape = math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
@@ -111,8 +111,8 @@ class EndlessShare(Sampler):  # type: ignore[misc]
 def image_batches(
     arguments: argparse.Namespace, directory: str, world: tuple[int, int], device: torch.device, layout: Any
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield batches of this rank's images without end. `--workers` processes of this rank decode them, and the device
-    normalises them. `world` is the rank and the number of ranks."""
+    """Yield batches of this rank's images in `directory` and their labels without end. `--workers` processes of this
+    rank decode them, and the device normalises them. `world` is the rank and the number of ranks."""
     dataset = ImageFolder(list_images(directory), arguments.image_size)
     loader = DataLoader(
         dataset,
@@ -131,8 +131,8 @@ def image_batches(
 
 
 def _told_apart(loader: DataLoader) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield the batches of the loader. Raise DamagedImage with its own text, because a loader process wraps that text
-    into the lines of a traceback."""
+    """Yield the batches of images of the `loader`. For an image that cannot be decoded, raise DamagedImage with its own
+    text, because a loader process wraps that text into the lines of a traceback."""
     try:
         yield from loader
     except DamagedImage as error:

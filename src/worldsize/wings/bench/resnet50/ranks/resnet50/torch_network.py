@@ -44,8 +44,9 @@ def stage(inputs: int, width: int, count: int, stride: int) -> nn.Sequential:
 
 
 def build_network(classes: int = 1000, width: int = 64) -> nn.Sequential:
-    """Return the network, with He's initial weights and residuals that begin as zero, so that its first steps converge
-    in any precision. `width` is 64; a smaller one is for tests."""
+    """Return a new ResNet-50 with `classes` outputs, with He's initial weights and residuals that begin as zero, so
+    that its first steps converge in any precision. `width`, the channels of the first layer, is 64; a smaller one is
+    for tests."""
     layers: list[nn.Module] = [
         convolution(3, width, 7, 2), nn.BatchNorm2d(width), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, padding=1)
     ]  # fmt: skip

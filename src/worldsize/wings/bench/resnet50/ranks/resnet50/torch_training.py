@@ -41,13 +41,14 @@ def choose_device(local_rank: int, local_ranks: int) -> torch.device:
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until the device has finished its work. A CPU always has."""
+    """Wait until the device has finished the work that was requested of it. Does nothing for a CPU."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def prepare_device(arguments: argparse.Namespace, device: torch.device) -> None:
-    """Set the number of threads of a CPU. Stop this rank if the device does not support the requested settings."""
+    """Set the number of PyTorch's threads if the device is a CPU. Stop this rank if the device does not support the
+    precision or the sizes that `arguments` request."""
     threads = threads_of_share(arguments.share) if device.type == "cpu" else None
     if threads is not None:
         torch.set_num_threads(threads)
@@ -60,7 +61,8 @@ def prepare_device(arguments: argparse.Namespace, device: torch.device) -> None:
 
 
 def make_network(arguments: argparse.Namespace, device: torch.device) -> nn.Module:
-    """Create the network on the device and return it. Stop this rank if it is not the standard network."""
+    """Create ResNet-50 on the device and return it. Stop this rank if, with standard arguments, the network does not
+    have the standard number of parameters."""
     torch.manual_seed(1)
     network = build_network(CLASSES, arguments.width)
     found = count_parameters(network)
@@ -70,7 +72,8 @@ def make_network(arguments: argparse.Namespace, device: torch.device) -> nn.Modu
 
 
 def memory_layout(device: torch.device) -> torch.memory_format:
-    """Return the memory layout: channels last on GPUs, which tensor cores need, otherwise contiguous."""
+    """Return the memory layout of images and weights on the device: channels last on GPUs, which tensor cores need,
+    otherwise contiguous."""
     return torch.channels_last if device.type == "cuda" else torch.contiguous_format
 
 
@@ -81,8 +84,8 @@ def make_optimizer(network: nn.Module) -> torch.optim.Optimizer:
 def make_batches(
     arguments: argparse.Namespace, device: torch.device, world: tuple[int, int], local_rank: int
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Return an iterator over the batches of this rank. `world` is the rank and the number of ranks. Every rank has
-    different images, from different random numbers."""
+    """Return an iterator over the batches of images and labels of this rank. `world` is the rank and the number of
+    ranks. Every rank has different images, from different random numbers."""
     torch.manual_seed(1 + world[0])
     layout = memory_layout(device)
     if arguments.data == "synthetic":
@@ -146,14 +149,14 @@ class Trainer:
         self.synchronize()
 
     def close(self) -> None:
-        """Stop the processes that load images."""
+        """Stop the loader processes that decode images for this rank."""
         close = getattr(self.batches, "close", None)
         if close is not None:
             close()
 
 
 def _make_scaler() -> Any:
-    """Create a gradient scaler, by the name that this version of PyTorch has for it."""
+    """Create a gradient scaler for fp16 on GPUs, by the name that this version of PyTorch has for it."""
     scaler = getattr(torch.amp, "GradScaler", None)
     return scaler("cuda") if scaler is not None else torch.cuda.amp.GradScaler()
 
@@ -175,8 +178,8 @@ def _has_tf32(device: torch.device) -> bool:
 
 
 def software(backend: str) -> dict[str, str]:
-    """Return versions, by the rows of the table of software. Components that this PyTorch does not have are left
-    out."""
+    """Return the versions of PyTorch and of its libraries, and the name of the `backend`, by the rows of the table of
+    software. Components that this PyTorch does not have are left out."""
     found = {"framework": "PyTorch " + torch.__version__, "collectives": backend}
     if torch.version.cuda:
         found["CUDA"] = torch.version.cuda
@@ -191,7 +194,7 @@ def software(backend: str) -> dict[str, str]:
 
 
 def cudnn_text(number: int) -> str:
-    """Format a version number of cuDNN: "9.1.0" for 90100, and "8.9.2" for 8902. The factor of the major version
-    changed from 1000 to 10000 with version 9."""
+    """Format cuDNN's version `number`: "9.1.0" for 90100, and "8.9.2" for 8902. The factor of the major version changed
+    from 1000 to 10000 with version 9."""
     thousands, hundreds = (10000, 100) if number >= 90000 else (1000, 100)
     return f"{number // thousands}.{number % thousands // hundreds}.{number % hundreds}"
