@@ -13,17 +13,18 @@ import pytest
 from source_code import ROOT, SOURCE
 
 _VERBS = """
-    Abort Accept Acquire Add Advance Agree All-reduce Allocate Allow Analyse Answer Append Apply Ask Average Begin
-    Build Call Cancel Change Check Claim Close Collect Compare Compile Complete Compute Connect Continue Convert Copy
-    Count Create Cut Decide Decorate Delete Describe Destroy Determine Disable Discard Dispatch Display Divide Do
-    Download Draw Drop Emit Empty Encrypt End Enter Exchange Execute Exit Export Fetch Fill Find Finish Flush Follow
-    Forget Fork Format Forward Gather Give Handle Hold Ignore Import Initialise Install Interrupt Join Judge Keep Kill
-    Lend Let List Load Lock Log Look Make Mark Mask Measure Merge Mount Move Normalise Notify Observe Open Overwrite
-    Pack Parse Pass Patch Perform Plan Prepare Prevent Print Process Prompt Put Query Queue Raise Read Reap Receive
-    Record Redirect Reduce Refuse Register Release Remember Remount Remove Rename Render Renew Replace Report Request
-    Requeue Require Reserve Reset Restart Restore Return Rewrite Run Save Scale Seed Send Separate Serve Set Show Shut
-    Signal Skip Solve Sort Split Spread Start Step Stop Store Submit Suppress Switch Take Terminate Train Try Turn
-    Unpack Update Upload Wait Welcome Wrap Write Yield
+    Abort Accept Acquire Add Advance Agree All-reduce Allocate Allow Analyse Answer Append Apply Ask Assign Average
+    Begin Bind Build Call Cancel Change Check Choose Claim Close Collect Combine Compare Compile Complete Compute
+    Connect Continue Convert Copy Count Create Cut Decide Decorate Defer Delete Describe Destroy Determine Disable
+    Discard Dispatch Display Divide Do Download Draw Drop Emit Empty Emulate Encrypt End Enter Exchange Execute Exit
+    Export Fetch Fill Find Finish Flush Follow Forget Fork Format Forward Gather Give Group Handle Hold Ignore
+    Implement Import Initialise Install Interrupt Join Judge Keep Kill Lend Let List Load Lock Log Look Make Mark Mask
+    Measure Merge Mount Move Normalise Notify Observe Open Overwrite Pack Parse Pass Patch Perform Permit Place Plan
+    Prepare Prevent Print Process Prompt Provide Put Query Queue Raise Read Reap Receive Record Redirect Reduce Refuse
+    Register Release Remember Remount Remove Rename Render Renew Replace Report Request Requeue Require Reserve Reset
+    Restart Restore Return Rewrite Run Save Scale Seed Send Separate Serve Set Show Shut Signal Skip Solve Sort Split
+    Spread Start Step Stop Store Submit Sum Suppress Switch Take Terminate Test Train Try Turn Unpack Update Upload
+    Use Verify Wait Welcome Wrap Write Yield
 """
 VERBS = frozenset(_VERBS.split())
 """First words of a function's docstring: it does something to something."""
