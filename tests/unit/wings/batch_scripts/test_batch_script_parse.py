@@ -164,6 +164,8 @@ def test_which_files_are_taken_for_one(name: str, head: str, is_one: bool) -> No
         (["-n 8 --ntasks-per-node=4"], (4, 4), None, 4),
         (["-N 4 -n 2"], (1, 1), None, 1),
         (["-N 2-4"], (1, 1), None, 1),
+        (["-N 1k-2k"], (1,) * 1024, None, 1),
+        (["-N 2K"], (1,) * 2048, None, 1),
         (["-w n[1-3]"], (1, 1, 1), None, 1),
         (["-N2 --gres=gpu:a100:4,shard:2"], (1, 1), 4, 1),
         (["-N2 --gpus=8"], (1, 1), 4, 1),

@@ -15,7 +15,8 @@ from worldsize.plan.time_limit import limit_seconds
 from worldsize.wings.batch_scripts.agent.step_size import tasks_per_node
 from worldsize.wings.batch_scripts.script.parse import BLANKS, BatchScript
 
-_MINIMUM = re.compile(r"([0-9]+)(?:[-,:][-,:0-9]*)?[kKmM]?")
+_MINIMUM = re.compile(r"([0-9]+)([kKmM]?)(?:[-,:][-,:0-9kKmM]*)?")
+_SUFFIXES = {"": 1, "k": 1024, "m": 1024**2}
 _TOO_LONG = re.compile(r"[0-9]{16}")
 _INDICES = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15})(?::([0-9]{1,15}))?)?")
 _GPU = re.compile(r"(gres[:/])?gpu\b")
@@ -154,6 +155,8 @@ class _SizeReader:
         least = _MINIMUM.fullmatch(text) if name == "nodes" else None
         text = least[1] if least else text
         number = parse_digits(text)
+        if number and least:
+            number *= _SUFFIXES[least[2].lower()]
         if number and number > most:
             raise self.value_error(name, f"more than the limit of {most}")
         if not number:
