@@ -146,8 +146,8 @@ class Cli:
         return self.ok("submit", *words).out.strip()
 
     def run(self, *words: str, code: int = 0) -> str:
-        """Run a job to its end with `worldsize run` and the given words, whose exit code must be `code`. Return the
-        run's id. Raise AssertionError for another exit code."""
+        """Run a job to its end with `worldsize run` and the given words. Return the id of the latest run in this test's
+        home directory. Raise AssertionError if the exit code is not `code`."""
         result = self("run", *words)
         assert result.code == code, result
         return self.latest()

@@ -55,7 +55,8 @@ def unknown_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause:
 
 
 def _last_words(rank: int | None, evidence: RunEvidence) -> str:
-    """Return the last log line of rank `rank` that contains a word; "" if there is none, or if `rank` is None."""
+    """Return the last line with a word in it from the end of rank `rank`'s log, which `evidence` contains; "" if there
+    is none, or if `rank` is None."""
     lines = () if rank is None else evidence.lines.get(rank, ())
     return next((line.text.strip() for line in reversed(lines) if re.search(r"\w", line.text)), "")
 

@@ -103,8 +103,9 @@ def job_metrics(head: HeadNode, call: Call) -> Answer:
 
 
 def node_metrics(head: HeadNode, call: Call) -> Answer:
-    """Answer a request for the metrics of all nodes that the query names, under the names in the request; none for a
-    node that cannot be reached. Raise RequestRefused if a metric is missing or unknown."""
+    """Answer a request for the values of metrics of all nodes. The query names the metrics, and the answer uses these
+    names; a node that cannot be reached has no values. Raise RequestRefused if the query names no metric, or an unknown
+    one."""
     known = {name.lower(): name for name in _NODE_METRICS}
     wanted = names_in(call.query.get("metricnames"))
     if not wanted:

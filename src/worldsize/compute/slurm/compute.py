@@ -109,8 +109,9 @@ class SlurmCompute:
         ]
 
     def _with_settings_key(self, found: CheckResult, job: Job) -> CheckResult:
-        """Return the CheckResult `found` about a Slurm option. If the option was set in the compute's table of
-        worldsize.toml, and not by the job, the result's `where` names the key in that table (`compute.NAME.KEY`)."""
+        """Return the CheckResult `found` about a Slurm option, which its `where` names as `slurm.KEY`. If the option
+        was set in the compute's table of worldsize.toml and not by the job, the result's `where` names the key there
+        (`compute.NAME.KEY`)."""
         _, _, key = (found.where or "").partition("slurm.")
         is_own = key in self._settings.options or (key == "gpus_per_node" and self._settings.gpus_per_node)
         return found._replace(where=f"compute.{self.name}.{key}") if is_own and key not in job.slurm else found

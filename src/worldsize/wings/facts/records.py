@@ -84,8 +84,9 @@ def _parse(value: Any) -> list[NodeFacts]:
 
 
 def _rows(value: Iterable[Any]) -> Rows:
-    """Return the pairs (name, text) in a list from a facts file. Other values are left out, and of two pairs with one
-    name the first counts."""
+    """Return a tuple of the pairs (name, text) in a list that was read from a facts file, each text cut to the maximum
+    length, and at most the maximum number of pairs. Other values are left out. Of two pairs with one name, the first is
+    kept."""
     found: dict[str, str] = {}
     for row in islice(value, _MOST_ROWS):
         if isinstance(row, list) and len(row) >= 2 and isinstance(row[0], str) and isinstance(row[1], str):

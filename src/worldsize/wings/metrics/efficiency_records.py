@@ -49,8 +49,9 @@ def _read_node(path: str, node_rank: int) -> NodeRecord | None:
 
 
 def _read_first_steps(paths: RunPaths) -> tuple[float, float] | None:
-    """Return the times, in Unix seconds, at which the lowest rank that has called `worldsize.log` did so at its first
-    step and at another one; None without two steps."""
+    """Return the times, in Unix seconds, of the first value that the lowest rank with values has passed to
+    `worldsize.log`, and of its first value of a different step. Only the beginning of the rank's file is read. None
+    without two different steps."""
     files = next(iter(rank_files([paths]).values()), [])
     lines = [line for _, path in files for line in read_ends(path, _LOGGED)[0].split(b"\n")[:-1]]
     steps = [step for step in map(_step, lines) if step is not None]

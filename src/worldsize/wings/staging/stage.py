@@ -160,8 +160,9 @@ def _fetch_torch(stage: StagingSpec, data: DataStore, environ: Mapping[str, str]
 
 
 def _fetch_checkpoint(url: str, data: DataStore) -> _StagingPart:
-    """Fetch the torch.hub checkpoint at `url`, and return its part of the staging directory. If its name ends in the
-    beginning of a checksum, as torch names checkpoints, raise UsageError if its checksum differs."""
+    """Fetch the torch.hub checkpoint at `url` into the store of downloads, and return the links by which it appears in
+    the staging directory. If its name ends in the beginning of a checksum, as torch names checkpoints, raise UsageError
+    if its checksum differs."""
     fetched = data.fetch(url, what=f"torch_hub: {file_name(url)}")
     named = _HASH.search(file_name(url))
     if named and not (fetched.sha256 or "").startswith(named[1]):

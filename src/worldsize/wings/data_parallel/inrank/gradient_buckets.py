@@ -34,8 +34,8 @@ class GradientBucket:
         self.work: Any = None
 
     def fill(self) -> None:
-        """Copy this rank's gradients of the message's tensors into the message, and zeros where a tensor has no
-        gradient."""
+        """Copy this rank's gradients of the tensors of this message into the message's buffer, sparse ones as dense
+        ones. A tensor without a gradient gets zeros, and its position is recorded in `missing`."""
         self.missing = [position for position, tensor in enumerate(self.tensors) if tensor.grad is None]
         for position in self.missing:
             self.views[position].zero_()

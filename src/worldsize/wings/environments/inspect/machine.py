@@ -180,8 +180,8 @@ def version_numbers(version: str) -> tuple[int, ...]:
 
 
 def _driver(environ: Mapping[str, str]) -> str | None:
-    """Return the newest CUDA version that this machine's GPU driver supports, according to nvidia-smi. "" if nvidia-smi
-    does not report it, None without a driver."""
+    """Return the newest CUDA version that this machine's GPU driver supports, as nvidia-smi prints it. None if no
+    driver is loaded, according to /proc; "" if one is loaded and nvidia-smi is missing, fails or prints no version."""
     said = _output(["nvidia-smi"], environ)
     cuda = re.search(r"CUDA Version:\s*(\d+\.\d+)", said or "")
     if cuda:

@@ -45,8 +45,8 @@ def rows(value: Any) -> list[Properties]:
 
 
 def time_of(text: str) -> float | None:
-    """Return the Unix seconds of a time `M/d/yyyy h:mm:ss tt` in UTC; None if the text is not a time. 24-hour and ISO
-    8601 times are accepted, too."""
+    """Return the Unix seconds of a time in UTC, `M/d/yyyy h:mm:ss tt`, with 24 hours, or `yyyy-mm-ddThh:mm:ss` with an
+    optional fraction and `Z`; None for another text. What follows a decimal point is ignored."""
     plain = text.strip().partition(".")[0].rstrip("Z")
     for pattern in _TIMES:
         try:

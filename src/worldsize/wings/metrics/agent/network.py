@@ -81,8 +81,8 @@ def _interface_bytes(root: str, names: Sequence[str]) -> dict[str, tuple[int, in
 
 
 def _rows(root: str) -> dict[str, tuple[int, int]]:
-    """Return the bytes received and sent by each network interface, by name, from the lines of /proc/self/net/dev, such
-    as ` eth0: 1000 10 0 …` with sixteen numbers."""
+    """Read /proc/self/net/dev below the file system root `root`, and return the bytes received and sent by each network
+    interface, by the interface's name. Lines with fewer than sixteen numbers are left out."""
     found = {}
     for line in text_of(os.path.join(root, "proc/self/net/dev")).split("\n")[:_MOST_INTERFACES]:
         name, _, rest = line.rpartition(":")

@@ -140,8 +140,8 @@ def _temporary_directory(context: NodeContext) -> str:
 
 
 def _existing_parent(path: str) -> str:
-    """Return `path` itself if it is a directory, otherwise its nearest parent that exists. The node creates the missing
-    directories."""
+    """Return `path` itself if it is a directory, otherwise the nearest directory above it that exists. The node creates
+    the missing directories."""
     while not os.path.isdir(path) and os.path.dirname(path) != path:
         path = os.path.dirname(path)
     return path

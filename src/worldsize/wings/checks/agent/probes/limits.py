@@ -97,8 +97,9 @@ def _soft(kind: int) -> int | None:
 
 
 def _threads_of_node(context: NodeContext) -> int:
-    """Return the number of threads that all ranks of the node and their loader workers have together when all of them
-    compute."""
+    """Return an estimate of the number of threads of all ranks of the node and their loader workers, when all of them
+    compute. The threads of a rank are those of the job, of OMP_NUM_THREADS, or the node's cores; a fixed number is
+    added for each rank and each loader worker."""
     ranks = asked_number(context.asked, "ranks") or 1
     workers = asked_number(context.asked, "workers") or 0
     own = parse_digits(context.environ.get("OMP_NUM_THREADS")) or allowed_cores()

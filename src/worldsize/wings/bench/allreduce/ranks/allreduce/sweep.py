@@ -50,7 +50,8 @@ class Reducer:
 
     def count_wrong(self, count: int, out: bool) -> int:
         """Fill the first `count` elements of the buffer with a test pattern and all-reduce them once, out of place if
-        `out` is set. Return how many elements, over all ranks, differ from the right sum."""
+        `out` is true, in place if it is false. Return how many elements, over all ranks, differ from the right sum.
+        Subclasses implement this."""
         raise NotImplementedError
 
     def synchronize(self) -> None:
