@@ -22,7 +22,7 @@ def run_to_end(place: Place, command: str, code: int, **keys: Any) -> dict[str, 
     ("command", "kind", "text"),
     [
         (RAISES, "uncaught-exception", "left an uncaught ValueError: no such sample, and ended with 0"),
-        (LEAVES, "ended-leftover", "was still running, and was ended: sleep 300"),
+        (LEAVES, "ended-leftover", "were still running; they were terminated: sleep 300"),
     ],
 )
 def test_what_speaks_against_a_success(place: Place, command: str, kind: str, text: str) -> None:

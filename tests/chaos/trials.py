@@ -138,7 +138,7 @@ def _await_moment(stage: Stage) -> None:
         stage.say("fail-0")
     else:
         stage.cli.ok("cancel", stage.run)
-    wait_for(lambda: any("asked to end" in text for text in stage.notes().values()), STARTS_WITHIN)
+    wait_for(lambda: any("told to end" in text for text in stage.notes().values()), STARTS_WITHIN)
 
 
 def _undo(done: list[Disturbance], world: World, stage: Stage) -> None:

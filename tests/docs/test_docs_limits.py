@@ -91,7 +91,7 @@ SHOWN = {
         "a script that calls": ("test_behaviour.py::test_a_script_that_distributes_itself_is_left_alone",),
         "`BatchNorm` in": ("test_equal.py::test_batch_statistics_of_the_whole_batch_where_they_are_asked_for",),
         "a figure that cannot be put": ("styles/sequences/padded_predictions.py",),
-        "a mean over padded": ("styles/sequences/mean_of_padded.py",),
+        "a mean over places": ("styles/sequences/mean_of_padded.py",),
         "a batch's list of things": (
             "test_kept_figures.py::test_a_list_of_samples_is_named_where_it_is_gone_through",
             "test_kept_figures.py::test_arrays_in_a_batch_are_said",

@@ -364,7 +364,7 @@ def test_packages_on_top_of_an_existing_environment(cli: Cli, links: Links, tmp_
     cli.write("job.yml", show + "environment:\n  python: %s\n  pip: [%s]\n" % (base, lines))
     refused = cli("run", "job.yml")
     assert refused.code == 1 and "needed" in refused.err
-    assert "pip may not change what is there" in refused.err
+    assert "pip may not change what exists" in refused.err
 
 
 def test_what_cannot_be_had_is_said_and_nothing_is_left(cli: Cli, links: Links) -> None:

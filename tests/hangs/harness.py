@@ -153,7 +153,7 @@ def watch(case: HangCase, seconds: float, look: str = "") -> Verdict:
 
 
 def _moves(run: Running, case: HangCase, seconds: float, look: str) -> list[str]:
-    """What is not as it is when all ranks that are left wait."""
+    """What is not as it is when all remaining ranks wait."""
     before = run.logs()
     wrong = _places(run, case, look) if look else []
     deadline = time.monotonic() + seconds

@@ -276,7 +276,7 @@ def test_what_is_asked_of_a_head_that_is_away_is_not_known_and_said(client: Clie
 def test_a_job_that_the_head_refuses_after_all(client: Client) -> None:
     """What was there when it was checked may be gone: here, the job is refused for its own property."""
     result = client("run", "-w", "1", "--set", 'hpcpack.job_properties.HoldUntil="no date"', "--", "true")
-    assert result.code == 1 and "'no date' is no date" in result.err
+    assert result.code == 1 and "'no date' is not a date" in result.err
     status = client.status(client.latest())
     assert (status["state"], status["reason"]) == ("FAILED", "SUBMIT_REJECTED")
     assert not [job for job in client.jobs_of(client.latest()) if job["State"] not in ("Canceled", "Failed")]

@@ -84,7 +84,7 @@ def test_mistakes_are_said(cli: Cli, words: list[str], said: str) -> None:
 def test_several_clusters_want_a_name(cli: Cli) -> None:
     cli.write("worldsize.toml", CONFIG + CONFIG.replace("compute.hpc", "compute.lab"))
     result = cli("hpcpack", "share")
-    assert result.code == 2 and "say which: hpc, lab" in result.err
+    assert result.code == 2 and "name one: hpc, lab" in result.err
     assert cli.ok("hpcpack", "share", "--compute", "lab").code == 0
 
 
@@ -92,5 +92,5 @@ def test_a_share_that_is_a_path_needs_no_mount(cli: Cli) -> None:
     cli.write("worldsize.toml", CONFIG.replace(r"\\HEAD\CcpSpoolDir\app", "/srv/app"))
     result = cli("hpcpack", "share")
     assert (
-        result.code == 2 and "compute.hpc.share.head: compute hpc has not a share of a head node to mount" in result.err
+        result.code == 2 and "compute.hpc.share.head: compute hpc has no share of a head node to mount" in result.err
     )

@@ -70,7 +70,7 @@ def test_a_distributed_script_gets_two_processes(cli: Cli) -> None:
 def test_what_a_script_requires_is_said(cli: Cli) -> None:
     cli.write("train.py", TRAIN)
     result = cli.ok("init", "-y")
-    assert "train.py wants --data, config" in result.err
+    assert "train.py requires --data, config" in result.err
     assert job_of(cli).inputs == {"lr": 1e-05, "batch_size": 64, "name": "two words"}
 
 

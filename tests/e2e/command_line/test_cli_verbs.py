@@ -217,7 +217,7 @@ def test_cancel_twice_and_what_has_ended(cli: Cli) -> None:
         process.communicate()
     assert cli("wait", run).code == 130
     again = cli.ok("cancel", run)
-    assert "CANCELLED already" in again.err
+    assert "is already CANCELLED" in again.err
     done = cli.run("--", "true")
     assert "SUCCEEDED already" in cli.ok("cancel", done).err
     assert cli.status(done)["state"] == "SUCCEEDED"

@@ -187,7 +187,7 @@ def test_a_search_of_a_former_release_can_be_read_and_is_not_started(cli: Cli, j
         os.unlink(cli.path(run, name))
     words = [sys.executable, cli.path(run, "agent.pyz"), cli.path(run), "--conduct"]
     assert subprocess.run(words, timeout=60, check=False).returncode == 1
-    assert "there is not a launcher 'autotune'" in cli.status(run)["message"]
+    assert "there is no launcher 'autotune'" in cli.status(run)["message"]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_what_cannot_be_fetched_leaves_no_run(cli: Cli, site: Site) -> None:
         (a_file(site.url + "/digits.txt", sha256="0" * 64), 2, "inputs.data.sha256: %s/digits.txt: its" % site.url),
         (a_file(site.url + "/digits.txt", sha256="123"), 2, "inputs.data.sha256: is not a checksum of 64"),
         (a_file("azureml:data:1"), 2, "inputs.data.path: azureml:data:1 cannot be read here"),
-        (a_file("gopher://host/x"), 2, "gopher:// is nothing that fsspec knows"),
+        (a_file("gopher://host/x"), 2, "fsspec does not know gopher://"),
         ({"type": "uri_folder", "path": site.url + "/digits.txt"}, 2, "set type: uri_file"),
     ]
     for data, code, said in cases:

@@ -34,7 +34,7 @@ def test_times_of_a_run(cli: Cli) -> None:
     for option in (["--timestamps"], ["--since", "1h"]):
         result = cli("logs", run, *option)
         assert (
-            result.code == 2 and "no times were recorded for the output of ranks 0,1 of %s wrote" % run in result.err
+            result.code == 2 and "no times were recorded for the output of ranks 0,1 of %s" % run in result.err
         ), result
 
 

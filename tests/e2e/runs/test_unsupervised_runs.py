@@ -156,9 +156,9 @@ def test_cancel_ends_what_is_left_of_a_final_run_and_says_so(cli: Cli) -> None:
         ["sleep", "60"], env={**cli.environ, "WORLDSIZE_RUN_ID": run, "WORLDSIZE_RUN_DIR": cli.path(run)}
     )
     result = cli.ok("cancel", run)
-    assert "FAILED already" in result.err and "ended 1 process that was left of it" in result.err
+    assert "is already FAILED" in result.err and "ended 1 process that was left of it" in result.err
     assert left.wait(timeout=15) == -signal.SIGKILL
-    assert cli.ok("cancel", run).err == "%s is FAILED already\n" % run
+    assert cli.ok("cancel", run).err == "%s is already FAILED\n" % run
 
 
 @pytest.mark.parametrize("damaged", ["handle.json", "plan.json"])
@@ -170,7 +170,7 @@ def test_cancel_of_a_damaged_run_ends_what_bears_its_mark(cli: Cli, damaged: str
     left = subprocess.Popen(
         ["sleep", "60"], env={**cli.environ, "WORLDSIZE_RUN_ID": run, "WORLDSIZE_RUN_DIR": cli.path(run)}
     )
-    assert "LOST already; ended 1 process that was left of it" in cli.ok("cancel", run).err
+    assert "is already LOST; ended 1 process that was left of it" in cli.ok("cancel", run).err
     assert left.wait(timeout=15) == -signal.SIGKILL
 
 

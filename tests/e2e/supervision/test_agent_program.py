@@ -220,8 +220,8 @@ def test_a_head_that_ends_before_it_has_met_the_others(agents):
 def test_a_head_that_does_not_know_the_launcher_says_so_in_its_record(agents, nodes):
     run = agents("true", nodes=nodes, ranks=1, launcher="no-such")
     code, said = run.ended(run.head())
-    assert code == 2 and "there is not a launcher 'no-such'" in said and "Traceback" not in said
-    assert "there is not a launcher 'no-such'" in read_exits(run.paths, nodes)[0].failure.message
+    assert code == 2 and "there is no launcher 'no-such'" in said and "Traceback" not in said
+    assert "there is no launcher 'no-such'" in read_exits(run.paths, nodes)[0].failure.message
 
 
 def test_a_node_that_cannot_reach_the_head_says_why(agents):
@@ -256,7 +256,7 @@ def test_a_node_that_never_comes(agents):
         (("--node-rank", "-1"), {}, "invalid int value: '-1'"),
         (("--node-rank", "one"), {}, "invalid int value"),
         (("--node-rank-var", "SLURM_NODEID"), {}, "SLURM_NODEID: not set"),
-        (("--node-rank-var", "SLURM_NODEID"), {"SLURM_NODEID": "x"}, "'x' is no node"),
+        (("--node-rank-var", "SLURM_NODEID"), {"SLURM_NODEID": "x"}, "'x' is not a node"),
         (("--node-rank", "0", "--attempt", "-1"), {}, "attempt"),
         (("--node-rank", "0", "--nonsense"), {}, "unrecognized arguments"),
     ],

@@ -268,7 +268,7 @@ def test_a_home_that_others_can_write_to(victim: Cli, attacker: Person, machine:
     """Its agent is executed, and its runs are."""
     victim.environ["WORLDSIZE_HOME"] = home = machine.directory(0o777, uid)
     refused = victim("run", "-q", "--", "true")
-    assert refused.code == 1 and "%s: its content could be replaced: everybody may" % home in refused.err
+    assert refused.code == 1 and "%s: its content could be replaced: every user may" % home in refused.err
     victim.ok("config", "trust", home)
     pre_made(attacker, home + "/cache")
     refused = victim("run", "-q", "--", "true")

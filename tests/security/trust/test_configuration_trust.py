@@ -90,7 +90,7 @@ def test_ones_own_file_that_another_has_moved(
     attacker.python("import os, sys; os.rename(*sys.argv[1:])", path, shared + "/worldsize.toml")
     result = victim("run", "-q", "--", "true", cwd=project)
     assert result.code == 0 and not mark.exists()
-    assert left_out(result.err, shared + "/worldsize.toml") and "of its directory, everybody may" in result.err
+    assert left_out(result.err, shared + "/worldsize.toml") and "of its directory, every user may" in result.err
 
 
 @pytest.mark.parametrize("kind", ["file", "directory"])
@@ -349,7 +349,7 @@ def test_a_file_that_was_exchanged_while_it_was_read(tmp_path: Path) -> None:
     path.write_text("")
     assert danger_of_file(str(path), path.stat()) is None
     other.write_text("")
-    assert "exchanged" in (danger_of_file(str(path), other.stat()) or "")
+    assert "replaced" in (danger_of_file(str(path), other.stat()) or "")
     status = path.stat()
     path.unlink()
     assert danger_of_file(str(path), status) is not None
@@ -378,7 +378,7 @@ def test_a_no_that_cannot_be_kept_holds_for_all_of_a_command(tmp_path: Path) -> 
     again = judge_project_file(file, lambda: said, environ, None)
     assert not asked.counts and "you have declined it" in asked.notice
     assert decision_about_file(file.path, file.data, environ) is None, "it was kept"
-    assert not again.counts and "does not count" in again.notice
+    assert not again.counts and "is ignored" in again.notice
 
 
 def test_a_job_in_the_background_is_not_stopped(tmp_path: Path) -> None:

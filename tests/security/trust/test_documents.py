@@ -59,7 +59,7 @@ def test_a_link_of_anothers_is_refused(machine: Machine, tmp_path: Path) -> None
     lab, target = machine.directory(0o777), tmp_path / "precious"
     target.write_text("precious")
     machine.person(BEN).python(PLANT, lab, str(target), "to.json")
-    with pytest.raises(OSError, match="link of another user"):
+    with pytest.raises(OSError, match="another user's link"):
         write_document(lab + "/to.json", b"x")
     assert target.read_text() == "precious" and os.listdir(lab) == ["to.json"]
 
@@ -109,7 +109,7 @@ def test_a_directory_that_is_a_link_of_anothers(victim: Cli, attacker: Person, m
     attacker.python(PLANT, shared, os.path.dirname(job), "project")
     refused = victim("init", "-y", "--force", shared + "/project")
     assert refused.code != 0 and "Traceback" not in refused.err and Path(job).read_text() == "precious"
-    with pytest.raises(OSError, match="link of another user"):
+    with pytest.raises(OSError, match="another user's link"):
         write_document(shared + "/project/job.yml", b"x")
     assert os.listdir(os.path.dirname(job)) == ["job.yml"]
 
@@ -120,7 +120,7 @@ def test_convert_writes_through_no_link_of_anothers(machine: Machine, tmp_path: 
     before = own.read_text()
     machine.person(BEN).python(PLANT, lab, str(own), "train.py")
     refused = cli("convert", "--write", lab + "/train.py")
-    assert refused.code != 0 and "link of another user" in refused.err and own.read_text() == before
+    assert refused.code != 0 and "another user's link" in refused.err and own.read_text() == before
     cli.close()
 
 

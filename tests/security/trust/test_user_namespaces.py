@@ -32,7 +32,7 @@ def test_ones_own_home_is_at_hand(inside: Person) -> None:
     inside.environ["WORLDSIZE_HOME"] = os.path.join(inside.root, "home")
     (directory,) = {os.path.dirname(inside.root)}
     refused = inside("run", "-q", "--", "true")
-    assert refused.code == 1 and directory in refused.err and "does not know" in refused.err
+    assert refused.code == 1 and directory in refused.err and "unknown in this user namespace" in refused.err
     inside.ok("config", "trust", directory)
     inside.run("-q", "--", "true")
 
@@ -43,7 +43,7 @@ def test_anothers_file_does_not_count(inside: Person, other: Person, machine: Ma
     other.write("worldsize.toml", '[compute.local]\nsetup = ["id -u > %s"]\n' % mark)
     inside.ok("config", "trust", os.path.dirname(inside.root))
     told = inside("run", "-q", "--", "true", cwd=other.project)
-    assert not mark.exists() and "does not count" in told.err and "does not know" in told.err
+    assert not mark.exists() and "is ignored" in told.err and "unknown in this user namespace" in told.err
 
 
 def test_a_link_in_the_root_directory_is_nobodys_to_trust(inside: Person) -> None:

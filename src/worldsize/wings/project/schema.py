@@ -24,7 +24,7 @@ def job_schema() -> dict[str, Any]:
     return {
         "$schema": SCHEMA_ID,
         "title": "worldsize job",
-        "description": "One job file, any world size. Azure ML's v2 commandJob with a few more keys.",
+        "description": "A job file for any world size: a commandJob of Azure ML v2, with some additional keys.",
         **schema,
         "oneOf": [{"required": ["command"]}, {"required": ["argv"]}],
         "$defs": {
@@ -90,7 +90,7 @@ def _distribution(name: str) -> dict[str, Any]:
     case, its keys, and all other keys, because Azure's own samples contain some."""
     schema = _mapping(DISTRIBUTIONS[name].keys())
     letters = "".join(f"[{letter.upper()}{letter}]" for letter in name)
-    schema["properties"]["type"] = {"type": "string", "pattern": f"^{letters}$", "description": "The kind."}
+    schema["properties"]["type"] = {"type": "string", "pattern": f"^{letters}$", "description": "Distribution type."}
     return {**schema, "required": ["type"], "additionalProperties": True}
 
 
