@@ -91,6 +91,4 @@ def test_several_clusters_want_a_name(cli: Cli) -> None:
 def test_a_share_that_is_a_path_needs_no_mount(cli: Cli) -> None:
     cli.write("worldsize.toml", CONFIG.replace(r"\\HEAD\CcpSpoolDir\app", "/srv/app"))
     result = cli("hpcpack", "share")
-    assert (
-        result.code == 2 and "compute.hpc.share.head: compute hpc has no share of a head node to mount" in result.err
-    )
+    assert result.code == 2 and "compute.hpc.share.head: compute hpc has no share of a head node to mount" in result.err

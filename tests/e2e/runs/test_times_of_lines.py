@@ -33,9 +33,9 @@ def test_times_of_a_run(cli: Cli) -> None:
         os.unlink(cli.path(run, "attempt-0", "logs", "rank-%05d.times" % rank))
     for option in (["--timestamps"], ["--since", "1h"]):
         result = cli("logs", run, *option)
-        assert (
-            result.code == 2 and "no times were recorded for the output of ranks 0,1 of %s" % run in result.err
-        ), result
+        assert result.code == 2 and "no times were recorded for the output of ranks 0,1 of %s" % run in result.err, (
+            result
+        )
 
 
 def test_times_of_an_array_and_of_a_short_run(cli: Cli) -> None:

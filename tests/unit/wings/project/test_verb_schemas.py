@@ -22,6 +22,7 @@ from worldsize.wings.azure.key_table import KeyRow
 from worldsize.wings.bench.result import BenchResult, Measurement, Table
 from worldsize.wings.environments.conda.split_requirements import Proposal
 from worldsize.wings.environments.inspect.installed import ClobberedFile
+from worldsize.wings.hangs.judgement.stacks import wait_rules
 from worldsize.wings.hpcpack.share_mount import Mount
 from worldsize.wings.metrics import efficiency, usage
 from worldsize.wings.metrics.series import Point
@@ -219,3 +220,10 @@ def test_command_lines_that_ask_for_json() -> None:
     assert find_verb(["env", "list", "-o", "json"]) == "env list"
     assert find_verb(["status", "20260101-000000-000abc"]) == "status"
     assert find_verb(["env", "pack"]) is None
+
+
+def test_every_kind_of_wait_is_one_of_the_schema() -> None:
+    rules = wait_rules
+    kinds = (rules.COLLECTIVE, rules.START, rules.MAY, rules.DEVICE, rules.LOADER, rules.CHILD, rules.LOCK, rules.SLEEP)
+    waits = SCHEMAS["stacks"]["$defs"]["waits_for"]["anyOf"][0]
+    assert set(waits["properties"]["kind"]["enum"]) == {*kinds, rules.IO}
