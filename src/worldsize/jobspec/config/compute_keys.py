@@ -27,7 +27,7 @@ GROUP = "worldsize.computes"
 _NEEDED = ("KEYS", "open_compute", "compute_of_run")
 """Attributes that the module of an entry point must have."""
 COMPUTE_KEYS: Keys = {
-    "type": Key("text", "What kind of compute this is.", choices=tuple(COMPUTE_TYPES), harmless=True),
+    "type": Key("text", "The type of the compute.", choices=tuple(COMPUTE_TYPES), harmless=True),
     "runs_dir": Key("path", "Where this compute's runs are kept.", blank=False),
     "gpus_per_node": Key("int", "GPUs on each node.", minimum=0, maximum=1024, harmless=True),
     "data_dir": Key("path", "Where data that jobs name by URI is kept.", blank=False),

@@ -37,7 +37,7 @@ class PyTorchDistribution(NamedTuple):
             "launcher": Key("text", launcher, choices=("direct", "torchrun")),
             "nodes": Key("as_text", "torchrun's: MIN:MAX, to continue without lost nodes while at least MIN are left."),
             "max_restarts": count_key(restarts, minimum=0),
-            "rdzv_backend": Key("text", "How the nodes' torchruns meet.", choices=("c10d", "static")),
+            "rdzv_backend": Key("text", "torchrun's rendezvous back end: c10d or static.", choices=("c10d", "static")),
         }
 
     def world_size(self, instances: int) -> int:

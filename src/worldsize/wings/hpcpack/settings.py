@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SHARE: Mapping[str, Key] = {
     "head": Key("text", r"As Windows calls it, \\HEAD\CcpSpoolDir\app; or a path of this machine.", blank=False),
     "node": Key("text", "The directory where the Linux nodes have it mounted: /app.", blank=False),
-    "local": Key("path", "Where this machine has it mounted.", blank=False),
+    "local": Key("path", "Its mount point on this machine.", blank=False),
 }
 
 HEAD: Mapping[str, Key] = {
@@ -32,7 +32,7 @@ HEAD: Mapping[str, Key] = {
     "ca_file": Key("path", "Certificates of the head's authority, unless it is a public one.",
                    blank=False),
     "verify": Key("flag", "Whether the head's certificate is verified (true)."),
-    "as_user": Key("text", "On whose behalf an administrator acts.", blank=False),
+    "as_user": Key("text", "The user for whom an administrator acts.", blank=False),
     "generation": Key("as_text", "The version whose API the head has: 2016 or 2019 (default: detected).",
                       choices=("2016", "2019"), harmless=True),
 }  # fmt: skip
