@@ -31,7 +31,7 @@ TITLES = {
     "launch": "Scheduler and launch",
     "machine": "Machine, memory and files",
     "programs": "The program and what it was given",
-    "ends": "Ends that no line tells of",
+    "ends": "Ends that no line explains",
 }
 _ROLES = {"cascade": "It never is the cause where another one is known.", "confirmation": "It confirms a cause."}
 _ROLES_OF_SOME = {
@@ -80,7 +80,7 @@ def _ends() -> Iterator[tuple[str, str, str]]:
     for reason in (HANG, *REASONS.values()):
         if reason.id not in told | set(ENDS):
             yield reason.id, reason.meaning, reason.hint
-    yield "unknown", "nothing that was said, or seen, tells the cause", ""
+    yield "unknown", "no output and no observation shows the cause", ""
 
 
 def page_text(page: str, screens: Mapping[str, str]) -> str:
@@ -88,14 +88,14 @@ def page_text(page: str, screens: Mapping[str, str]) -> str:
     lines = [
         f"# {TITLES[page]}",
         "",
-        "What [`worldsize why`](../failures.md#why-a-run-failed) tells. Each screen is one that a test takes.",
+        "The causes that [`worldsize why`](../failures.md#why-a-run-failed) names. Each screen was taken by a test.",
         "",
     ]
     for name, entry in entries(page).items():
         lines += [f"## {name}", "", *_entry_lines(entry), ""]
         for case in (*CASES.get(page, ()), *SLURM_CASES):
             if name == (case.section or case.id.removesuffix("-on-one-node")) and case.title in screens:
-                simulated = f" (simulated: a script prints what {case.simulated} says)" if case.simulated else ""
+                simulated = f" (simulated: a script prints a message of {case.simulated})" if case.simulated else ""
                 lines += [f"**{case.title}**{simulated}", "", "```text", screens[case.title].rstrip(), "```", ""]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -103,7 +103,7 @@ def page_text(page: str, screens: Mapping[str, str]) -> str:
 def _entry_lines(entry: Entry) -> Iterator[str]:
     yield "; or: ".join(each[0].upper() + each[1:] for each in entry.meanings) + "."
     if entry.sources:
-        yield "Said by: " + "; ".join(entry.sources) + "."
+        yield "Printed by: " + "; ".join(entry.sources) + "."
     for role in sorted(entry.roles - {"root"}):
         yield _ROLES[role] if "root" not in entry.roles else _ROLES_OF_SOME[role]
     hints = [hint for hint in entry.hints if hint]

@@ -1,4 +1,4 @@
-"""Ends that no line tells of, and those that worldsize itself has decided."""
+"""Ends that no line explains, and those that worldsize itself has decided."""
 
 from __future__ import annotations
 

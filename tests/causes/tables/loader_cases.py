@@ -53,7 +53,7 @@ LOADER_CASES = (
         _LOADER % ("print(%r, flush=True); os.kill(os.getpid(), 9)" % _OF_MEMORY),
         needs=("torch",),
         simulated="Slurm",
-        variant="of a loader's worker, told by Slurm",
+        variant="of a loader's worker, reported by Slurm",
     ),
     Case(
         "loader-shared-memory",

@@ -80,7 +80,7 @@ time.sleep(60)
             "os.kill(os.getpid(), 9)",
         ),
         simulated="Slurm",
-        variant="told by Slurm",
+        variant="reported by Slurm",
     ),
     Case("disk-full", _rank_0('with open("/dev/full", "w") as file:', '    file.write("step 100")'), quick=True),
     Case(

@@ -184,6 +184,6 @@ if os.environ["RANK"] == "0":
 time.sleep(60)
 """,
         needs=("torch",),
-        variant="nobody listens",
+        variant="no process listens",
     ),
 )

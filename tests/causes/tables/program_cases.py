@@ -142,7 +142,7 @@ time.sleep(60)
         "",
         "supported",
         command=_first("cat data/train.txt"),
-        variant="said by a program of the command",
+        variant="printed by a program of the command",
     ),
     Case(
         "permission",

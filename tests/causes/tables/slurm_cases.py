@@ -220,7 +220,7 @@ SLURM_CASES: tuple[SlurmCase, ...] = (
     SlurmCase("node-not-ready", with_a_node_that_does_not_see_the_run, nodes=()),
     SlurmCase("node-not-ready", runs_command(PATIENT, setup=["false"]), nodes=(), variant="on Slurm, a line of setup"),
     SlurmCase("path-missing-on-one-node", with_a_file_that_one_node_lacks, ranks=(1,), node=1, quick=True),
-    SlurmCase("path-missing", runs_script(LATER), ranks=(1,), node=1, variant="on Slurm, said by one node first"),
+    SlurmCase("path-missing", runs_script(LATER), ranks=(1,), node=1, variant="on Slurm, reported by one node first"),
     SlurmCase("module-missing-on-one-node", with_a_module_that_one_node_lacks, ranks=(1,), node=1),
     SlurmCase("exception", runs_script(EXCEPTION_AND_CASCADES, "2x2"), ranks=(2,), node=1),
     SlurmCase("segmentation-fault", runs_script(FAULT), ranks=(1,), node=1),
