@@ -29,7 +29,7 @@ _WAYS = {NEVER: "H1", ANOTHER: "H2", STAYS: "H3", START: "H1"}
 _MEANINGS = {
     RIGHT: "the right ranks are named, and in what way",
     KIND: "the right ranks are named, with another way than the table's",
-    RIGHTLY_UNKNOWN: "no rank is named, and nobody could say which",
+    RIGHTLY_UNKNOWN: "no rank is named, and none could be named",
     UNKNOWN: "the run is called stuck, and no rank is named",
     ALIVE: "the run is not called stuck",
     WRONG: "another rank is named",
@@ -37,14 +37,14 @@ _MEANINGS = {
 _INTRODUCTION = """\
 # How often a hang is named
 
-[`watchdog`](failures.md#when-a-run-hangs) finds out which rank keeps the others waiting. These are runs of programs
-that hang on purpose, unmodified by worldsize, with PyTorch on gloo, Open MPI, or sockets and files alone; and of
-programs that are slow and well. `make hangs` runs them and writes this page. Each is one run, on a machine with two
-cores; the limit was 4 s of silence (`watchdog: {timeout: 4, action: stop}`) where nothing else is said. NCCL's part
+[`watchdog`](failures.md#when-a-run-hangs) finds the rank that keeps the others waiting. These are runs of programs
+that hang on purpose, unmodified by worldsize, with PyTorch on gloo, Open MPI, or only sockets and files; and of
+programs that are slow but healthy. `make hangs` runs them and writes this page. Each is one run, on a machine with two
+cores; the limit was 4 s of silence (`watchdog: {timeout: 4, action: stop}`) unless the row has another one. NCCL's part
 (its watchdog's lines, its Flight Recorder, its RAS) is *simulated* in unit tests: no run here had a GPU.
 
 "After" is the time from the end of the limit to the verdict. With the default limit of 300 s, silence is seen up to
-15 s later, and 5 s lie between the two samples of stacks.
+15 s later, and the two samples of stacks are 5 s apart.
 """
 
 
@@ -81,7 +81,7 @@ def _summary(outcomes: Iterable[Outcome]) -> list[str]:
 
 
 def _table(outcomes: Iterable[Outcome], cases: Mapping[str, HangCase]) -> list[str]:
-    lines = ["| Program | What happens | Way | Outcome | After | What is said |", "|---|---|---|---|---|---|"]
+    lines = ["| Program | What happens | Way | Outcome | After | Verdict |", "|---|---|---|---|---|---|"]
     for each in sorted(outcomes, key=lambda each: list(cases).index(each.case)):
         case = cases[each.case]
         after = "" if each.seconds is None else "%.1f s" % each.seconds

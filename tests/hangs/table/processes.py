@@ -26,7 +26,7 @@ CASES = (
         id="processes-stopped-far",
     ),
     case("processes/stopped_child.py", "1x2", {1}, NEVER, REDUCE, "The rank joins a child that is stopped."),
-    case("processes/terminal.py", "1x3", {1}, NEVER, REDUCE, "The rank reads from a terminal where nobody sits."),
+    case("processes/terminal.py", "1x3", {1}, NEVER, REDUCE, "The rank reads from a terminal without input."),
     case("processes/shell.py", "1x4", {1}, NEVER, REDUCE, "A shell of the rank waits for a pipe."),
     case("processes/forked_logging.py", "1x3", {1}, NEVER, REDUCE, "A child was forked while a lock was held."),
     case("native/python_loop.py", "1x4", {1}, NEVER, REDUCE, "A loop in Python does not end."),
@@ -51,8 +51,8 @@ CASES = (
     case("waits/file_of_rank_0.py", "1x4", {1}, NEVER, REDUCE, "The rank looks for a file that rank 0 did not write."),
     case("waits/connecting.py", "1x3", {1}, NEVER, REDUCE, "A server does not answer to an attempt to connect."),
     case("waits/no_answer.py", "1x4", {1}, NEVER, REDUCE, "A server does not answer a request."),
-    case("waits/store.py", "1x3", {1}, NEVER, REDUCE, "Nobody sets the key for which the rank waits."),
-    case("waits/full_pipe.py", "1x2", {1}, NEVER, REDUCE, "Nobody empties the pipe into which the rank writes."),
+    case("waits/store.py", "1x3", {1}, NEVER, REDUCE, "The key that the rank waits for is never set."),
+    case("waits/full_pipe.py", "1x2", {1}, NEVER, REDUCE, "The pipe that the rank writes to is never read."),
     case("waits/no_connection_speaks.py", "2x2", {1}, NEVER, REDUCE, "No connection has anything to read."),
     case(
         "waits/checkpoint.py", "1x4", {0}, NEVER, REDUCE, "The checkpoint's path does not take anything.", "--rank", "0"
@@ -60,7 +60,7 @@ CASES = (
     case("waits/shard.py", "1x3", {1}, NEVER, "gather", "The file of the rank's shard does not take anything."),
     case("exits/signal_handler.py", "1x3", {1}, NEVER, REDUCE, "The handler of a signal waits for an upload."),
     case("exits/at_exit.py", "1x4", {1}, NEVER, "barrier", "A function that was registered for the end waits."),
-    case("exits/thread_stays.py", "1x3", {1}, NEVER, "barrier", "A thread goes on when the main one has ended."),
+    case("exits/thread_stays.py", "1x3", {1}, NEVER, "barrier", "A thread continues after the main one has ended."),
     case("exits/exception_and_barrier.py", "1x4", {1}, ANOTHER, REDUCE, "The rank failed, and waits at a barrier."),
     case("exits/early_end.py", "1x4", {1}, NEVER, "store.wait", "The rank has ended with 0 too early.", ended=True),
     case(

@@ -18,7 +18,7 @@ from worldsize.state.run_state import CANCELLED_MESSAGE
 SENTENCE = "rank 3 (node 1) has not entered all_reduce #288; 3 others wait there; it is in load, train.py:41"
 PLACE = ("train.py", 41, "load")
 FOUND = Hang(ESTABLISHED, SENTENCE, "H1", (3,), 100.0, PLACE, ("stacks", "recorder"), (("ras", "no answer"),))
-NOBODY = "no rank stands out: all are equal"
+NOBODY = "no rank differs from the others: all are equal"
 UNNAMED = Hang(UNKNOWN, NOBODY, None, (), 100.0, None, (), (("stacks", "all are equal"),), ("ranks 0-3: are at a.py",))
 TIMED_OUT = "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 60000ms for recv operation to complete"
 PEER = "RuntimeError: [pair.cc:534] Connection closed by peer [10.0.0.7]:22453"

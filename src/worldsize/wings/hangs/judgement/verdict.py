@@ -215,7 +215,7 @@ def _unknown(
         heard = {each.witness for each in said}
         shown = [missing[name] for name in (STACKS, RECORDER) if name in heard and name in missing]
         shown = shown[:1] or [f"{TITLES[name]}: {why}" for name, why in missing.items()]
-        what = "no rank stands out: " + "; ".join(shown)
+        what = "no rank differs from the others: " + "; ".join(shown)
     return Verdict(UNKNOWN, None, (), "", None, (), None, None, witnesses, dict(missing), what)
 
 

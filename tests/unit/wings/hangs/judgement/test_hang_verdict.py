@@ -100,7 +100,7 @@ def test_nothing_at_all():
         "recorder": "no dump can be read",
         "ras": "it was not queried",
     }
-    assert found.sentence == "no rank stands out: no dump can be read"
+    assert found.sentence == "no rank differs from the others: no dump can be read"
     assert "the stacks: ptrace is forbidden" in verdict(missing={"stacks": "ptrace is forbidden"}).sentence
 
 
