@@ -219,7 +219,7 @@ def test_cancel_twice_and_what_has_ended(cli: Cli) -> None:
     again = cli.ok("cancel", run)
     assert "is already CANCELLED" in again.err
     done = cli.run("--", "true")
-    assert "SUCCEEDED already" in cli.ok("cancel", done).err
+    assert "is already SUCCEEDED" in cli.ok("cancel", done).err
     assert cli.status(done)["state"] == "SUCCEEDED"
 
 
