@@ -36,7 +36,7 @@ ACTS = {
     "heartbeat": "one heartbeat, out and in",
     "verdict": "a verdict reaches it",
     "done": "it reports that nothing is left on it",
-    "loss": "half of all are gone at once, and the rest hear of it",
+    "loss": "half of all are gone at once, and the rest know of it",
 }
 TIMED = ("join", "verdict", "loss")
 

@@ -25,7 +25,7 @@ STAGES = (
     "script begins until the first agent is up",
     "until every agent is up",
     "agents meet, ranks started on every node",
-    "until every rank has said its first line",
+    "until every rank has printed a line",
 )
 
 

@@ -15,7 +15,7 @@ TITLES = {
     "azureml": "`azureml`: Azure Machine Learning and Azure Batch",
     "slurm": "`slurm`: what `srun` gives each task",
     "openmpi": "`openmpi`: what `mpirun` gives each process",
-    "jax": "`jax`: JAX, beside Slurm's",
+    "jax": "`jax`: JAX, in addition to Slurm's",
     "hpcpack": "`hpcpack`: Microsoft HPC Pack",
     "horovod": "Horovod, with `distribution: {type: horovod}`",
     "tensorflow": "TensorFlow, with `distribution: {type: tensorflow}`",

@@ -80,7 +80,7 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         _kind("conductor", "KILL", ALL, ("setup", "meeting", "line"), NODE),
         _kind("conductor", "TERM", ALL, ALWAYS, CANCELLED),
         _kind("conductor", "PAUSE", ALL, ALWAYS, SUCCESS),
-        _kind("everybody", "KILL", OURS, RUNNING, LOST, NODE),
+        _kind("all processes", "KILL", OURS, RUNNING, LOST, NODE),
         _kind("directory", "closed", ("ranks", "tree"), RUNNING, STORAGE, LOST),
     ),
     "slurm": (

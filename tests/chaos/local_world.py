@@ -55,7 +55,7 @@ class LocalWorld:
             return self._agents(stage)[strike.place : strike.place + 1]
         if strike.victim == "conductor":
             return [conductor]
-        if strike.victim == "everybody":
+        if strike.victim == "all processes":
             return [conductor, *self._agents(stage)]
         if strike.victim == "shell":
             agents = self._agents(stage)
