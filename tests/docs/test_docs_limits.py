@@ -1,4 +1,4 @@
-"""What pages say is handled, refused, said or unknown: each row has a test or a script that shows it."""
+"""What pages say is handled, refused, reported or unknown: each row has a test or a script that shows it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ SHOWN = {
         ),
         "a script that calls": ("test_behaviour.py::test_a_script_that_distributes_itself_is_left_alone",),
         "`BatchNorm` in": ("test_equal.py::test_batch_statistics_of_the_whole_batch_where_they_are_asked_for",),
-        "a figure that cannot be put": ("styles/sequences/padded_predictions.py",),
+        "a figure that cannot be combined": ("styles/sequences/padded_predictions.py",),
         "a mean over places": ("styles/sequences/mean_of_padded.py",),
         "a batch's list of things": (
             "test_kept_figures.py::test_a_list_of_samples_is_named_where_it_is_gone_through",
@@ -189,7 +189,7 @@ def path_of(shown: str) -> str:
 
 def rows_with_proof(page: str) -> list[str]:
     """The rows of a page but those that say what is without effect or unknown, which nothing can show."""
-    rows = rows_below(page, _SECTIONS.get(page, "What is handled, refused, said, unknown"))
+    rows = rows_below(page, _SECTIONS.get(page, "What is handled, refused, reported, unknown"))
     return rows[: rows.index("`torch.compile`")] if page == "rehearsal.md" else rows
 
 
