@@ -103,7 +103,7 @@ def test_prerequisites_are_checked_first_and_all_at_once(cli: Cli, links: Links,
     result = cli("run", "job.yml", PATH="%s:%s" % (tools, cli.environ["PATH"]))
     assert result.code == 1
     assert "gcc is 6.3.0, and gcc>=7.2 is required (load a newer one: modules: [gcc]" in result.err
-    assert "nosuchtool is not on this machine" in result.err and "mpi>=99 is wanted" in result.err
+    assert "nosuchtool is not on this machine" in result.err and "mpi>=99 is required" in result.err
     if not os.path.exists("/proc/driver/nvidia/version"):
         assert "no CUDA driver on this machine (build where there is a GPU: build_on: compute)" in result.err
     log = next(Path(cli.home, "envs").glob("*.log")).read_text()
