@@ -118,8 +118,8 @@ SYNONYMS = (("Runtime", "RuntimeSeconds"),)
 
 
 def canonical_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the name among `known` that equals `name` in any letter case, in the spelling of `known`; None if there is
-    none."""
+    """Return the name among `known` that equals `name` in any letter case and without spaces around it, in the spelling
+    of `known`; None if there is none."""
     return {each.lower(): each for each in known}.get(name.strip().lower())
 
 

@@ -75,10 +75,10 @@ def torchrun_argv(
 
 
 def torchrun_environment(plan: Plan, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the environment of a node's torchrun: `environment`, and, if the plan allows restarts, a variable that
-    makes restarted ranks use a separate store. In torchrun's store, which they would otherwise share, they find the
-    addresses of the ranks before them, and nodes whose torchruns count restarts differently would never find each
-    other."""
+    """Return the environment of a node's torchrun: `environment`, and, if the plan allows restarts and `environment`
+    does not set it, a variable that makes the ranks use a separate store. In torchrun's store, which restarted ranks
+    would otherwise share, they find the addresses of the ranks before them, and nodes whose torchruns count restarts
+    differently would never find each other."""
     return {_OWN_STORE: "1", **environment} if plan.options.get("max_restarts") else environment
 
 

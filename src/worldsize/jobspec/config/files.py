@@ -108,8 +108,9 @@ def read_files(
 def _select_roots(
     site: str | None, own: str | None, projects: list[str], environ: Mapping[str, str], ask: Ask | None
 ) -> tuple[list[YamlNode], list[str]]:
-    """Return the tables of those worldsize.toml files that count because they are trusted, the weakest file first, and
-    notices for the user about the files. The site's file always counts: it belongs to root, or a variable names it."""
+    """Return the tables of those worldsize.toml files that count because they are trusted, of the projects' files only
+    the first one, the weakest file first; and notices for the user about the files. The site's file always counts: it
+    belongs to root, or a variable names it."""
     roots = [_parse_toml(read_config(site, MAX_BYTES))] if site else []
     notices: list[str] = []
 

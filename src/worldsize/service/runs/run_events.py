@@ -88,8 +88,8 @@ def _changed(path: str) -> float | None:
 
 
 def _scheduler_events(paths: RunPaths) -> Iterator[RunEvent]:
-    """Yield a RunEvent for each line of the batch script's log in which Slurm states the time at which it ended a job
-    or step."""
+    """Yield a RunEvent for each of the last lines of this attempt in the batch script's log in which Slurm states the
+    time at which it ended a job or step."""
     for line in attempt_lines(paths):
         moment = slurm_time(line)
         if moment is not None:

@@ -139,8 +139,8 @@ def refuse_array_rehearsal(job: Job) -> None:
 
 
 def _shared_outputs(planned: PlannedJob) -> list[str]:
-    """Return notices, as texts, about the outputs of an array to whose one path every element writes; none for a single
-    run."""
+    """Return notices, as texts, about the outputs of an array to whose one local path every element writes; none for a
+    single run."""
     return [
         f"outputs.{name}.path: every element writes to {output.path}"
         for name, output in planned.job.outputs.items()

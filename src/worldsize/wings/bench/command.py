@@ -225,8 +225,8 @@ def _group(parser: argparse.ArgumentParser, kind: str) -> _Group:
 
 
 def _refuse_options_of_others(options: argparse.Namespace, kind: str) -> None:
-    """Raise UsageError for the first option of the command line that belongs to another kind of benchmark than `kind`.
-    Kinds may share an option by its destination."""
+    """Raise UsageError for the first option that belongs only to another kind of benchmark than `kind` and whose value
+    is not its default, in the order of the kinds' options. Kinds may share an option by its destination."""
     own = {action.dest for action in _groups[kind].actions}
     values: Mapping[str, Any] = vars(options)
     for other, group in _groups.items():

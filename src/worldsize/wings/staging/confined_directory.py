@@ -120,8 +120,8 @@ class ConfinedDirectory:
                 os.close(file)
 
     def finish(self) -> None:
-        """Set the modes and times of the created directories. This is done last, since a mode may forbid writing, and
-        writing changes the time."""
+        """Set the modes of the created directories, and the times of those that were created with a time. This is done
+        last, since writing changes the time."""
         for parts, (mode, mtime) in sorted(self._later.items(), reverse=True):
             with self._open(parts, "/".join(parts), make=False) as directory:
                 os.fchmod(directory, mode)

@@ -60,7 +60,8 @@ def register_environment(
     else a version made from its image, conda file, packages or Dockerfile, which is registered if there is none with
     this content.
 
-    Raise JobError for what Azure cannot build, with all problems in one error; else the errors of `upload_code`.
+    Raise JobError for what Azure cannot build, and for a name that the workspace lacks; else the errors of
+    `upload_code`.
     """
     if isinstance(found := environment_value(job), str):
         return resolve_asset(client, "environments", found)

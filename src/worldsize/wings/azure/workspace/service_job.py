@@ -19,8 +19,8 @@ _ASKED_FOR = "full"
 
 
 def exported_job(job: Job) -> Job:
-    """Return the Job that results from exporting `job` to an Azure ML job file and parsing that file again, with the
-    environment of `job` unchanged. The service is requested to run this job."""
+    """Return the Job that results from exporting `job` without its compute to an Azure ML job file and parsing that
+    file again, with the environment of `job` unchanged. The service is requested to run this job."""
     exported = export_job(job._replace(compute=None), _ROOT)
     tree = {key: value for key, value in exported.tree.items() if key != "environment"}
     return parse_job(dump_tree(tree), f"{_ROOT}job.yml").job._replace(environment=job.environment)

@@ -121,7 +121,7 @@ class GradientReducer:
 
     def _send_next(self, run: BackwardPass, plan: BucketPlan) -> None:
         """Send the next message of gradients of a backward pass. Messages are sent in their order, each when it is
-        complete, and the last one at the pass's end."""
+        complete; those that are incomplete at the pass's end, and the last one, are sent then."""
         bucket = plan.buckets[run.next]
         run.next += 1
         bucket.fill()

@@ -52,8 +52,8 @@ class Guards:
 
     def _leave(self, original: Any, kind: Any, value: Any, trace: Any) -> None:
         """Print an uncaught error and, if it is a refusal, end the process with the refusal's exit code. Every rank
-        prints the refusal, and the end of another rank does not interrupt this. After an error about sizes, show a
-        notice that batches were divided."""
+        prints the refusal, and the end of another rank does not interrupt this. After a RuntimeError, ValueError or
+        IndexError, which may be about sizes, show a notice if batches were divided."""
         refused, batch = issubclass(kind, ScriptRefused), self._training.asked
         if refused:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)

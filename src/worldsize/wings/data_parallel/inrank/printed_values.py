@@ -100,8 +100,8 @@ class PrintedValues:
         return None if reading is None else _part_of(reading)
 
     def _read_graph(self, tensor: Any) -> LossReading | None:
-        """Return the analysis of the autograd graph of the loss `tensor`. None if its backward has run already, since
-        its saved tensors are freed then."""
+        """Return the analysis of the autograd graph of the loss `tensor`. None if saved tensors that the analysis needs
+        were freed by an earlier backward pass."""
         batch = self._training.asked
         try:
             return LossReading(tensor.grad_fn, batch.local, batch.total)

@@ -175,7 +175,7 @@ def _max_size(wanted: FetchStep) -> int | None:
 
 def _unpack(path: str, name: str, target: str, limit: object) -> list[str]:
     """Unpack the downloaded archive `path` into the directory `target`, and return the names that were created there.
-    Raise BuildError if a file of the same name exists already."""
+    Raise BuildError if something with one of the same top-level names exists already."""
     aside = os.path.join(target, f".worldsize-{os.urandom(6).hex()}")
     try:
         called = name.removesuffix(_WHEEL) + ".zip" if name.endswith(_WHEEL) else name

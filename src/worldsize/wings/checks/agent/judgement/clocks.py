@@ -47,9 +47,9 @@ def best_offset(exchanges: Sequence[tuple[int, int, int]]) -> ClockOffset | None
 
 
 def clock_rows(nodes: Sequence[CheckedNode], offsets: Mapping[int, ClockOffset]) -> list[CheckRow]:
-    """Return the rows "clock" of the node check: one for each node whose clock differs from most, and for each that has
-    not reported its offset; otherwise one for all nodes. `offsets` are those of the nodes to the head's clock, by their
-    ranks, including the head's own 0. Empty for a single node."""
+    """Return the rows "clock" of the node check: one for each node whose clock differs from most (with fewer than three
+    nodes: from the head's), and for each that has not reported its offset; otherwise one for all nodes. `offsets` are
+    those of the nodes to the head's clock, by their ranks, including the head's own 0. Empty for a single node."""
     if len(nodes) < 2:
         return []
     usual = _usual(nodes, offsets)

@@ -48,8 +48,8 @@ def _data_set(call: DownloadCall) -> Download | None:
 
 
 def _pipeline(call: DownloadCall) -> Download | None:
-    """Return the Download of a call of `transformers.pipeline`; None if its model is local or not a text. Without a
-    model, it loads the task's default model from the hub. A model that is an object is already loaded."""
+    """Return the Download of a call of `transformers.pipeline`; None if its model is local, or not a known text.
+    Without a model, it loads the task's default model from the hub. A model that is an object is already loaded."""
     node = argument(call.node, "model", 1)
     if node is not None:
         return _of_hub(call, node, "") if call.text_of(node) else None

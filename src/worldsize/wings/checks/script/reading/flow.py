@@ -23,8 +23,9 @@ _IMPLICIT = (
 def reached_scopes(index: Index, more: Iterable[Function] = ()) -> set[Scope]:
     """Return the scopes of a script that may be executed: its modules, the functions in `more`, the functions whose
     names are used in code that is reached, and the methods of used classes that are called without their name
-    (`__init__`, `forward`, `training_step`, decorated ones). Some of them may never be called. No function that is
-    called by its name is missing."""
+    (`__init__`, `forward`, `training_step`, decorated ones). Some of them may never be called. A function that is
+    called by its name is missing only if the call is in a decorator or a default value of a function that is not
+    reached."""
     reached: set[Scope] = {*(module.tree for module in index.modules), *more}
     waiting: list[Scope] = list(reached)
     seen: set[str] = set()
