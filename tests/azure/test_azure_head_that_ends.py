@@ -85,7 +85,10 @@ def test_members_that_come_later_end_as_the_head_did(nodes: Nodes) -> None:
     assert time.monotonic() - began < 30
     for node_rank in (1, 2):
         said = nodes.log(node_rank).read_text()
-        assert nodes.has_told_its_end(node_rank) and "the head (node 0) ended with code 3 before this node joined it" in said
+        assert (
+            nodes.has_told_its_end(node_rank)
+            and "the head (node 0) ended with code 3 before this node joined it" in said
+        )
         assert '\\"reason\\":\\"ENVIRONMENT\\"' in said or '\\"reason\\": \\"ENVIRONMENT\\"' in said
     assert not list(nodes.place.glob("node-*/worldsize-*"))
 
