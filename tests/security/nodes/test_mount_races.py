@@ -167,7 +167,7 @@ def test_an_input_that_is_mounted_read_only(root: Path, lay: Callable[[Theirs, P
         assert isinstance(said, list), said
         words, refused = said
         assert words == "own", said
-        assert all("exchanged" in text or "No such file" in text for text in refused), said
+        assert all("replaced" in text or "No such file" in text for text in refused), said
     assert said == ["own", []], "without an exchange it works"
 
 
