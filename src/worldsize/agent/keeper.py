@@ -31,13 +31,12 @@ _MARK_SUFFIX = ".unheard"
 def run_under_keeper(
     plan: Plan, paths: RunPaths, node_rank: int, launcher: int, starter: int, run: Callable[[int, Notifications], int]
 ) -> int:
-    """Run a node's agent: call `run` in a forked child of this process, with the child's lifeline and the head's
+    """Run a node's agent in a forked child of this process, by calling `run` with the child's lifeline and the head's
     notifications. This process, the keeper, waits for the child and returns its exit code.
 
-    `launcher` is the pid of the process that has started the agents of all nodes, and that waits for them while the
-    starter of each agent lives; 0 if there is none. `starter` is the pid of the process that has started this agent; 0
-    means the parent. If a starter is gone, the run ends with NODE_FAILURE, and the launcher on this machine is killed
-    too, since it would wait for ever.
+    `launcher` is the pid of the process that has started the agents of all nodes and waits for them; 0 if there is
+    none. `starter` is the pid of the process that has started this agent; 0 means the parent. If a starter ends, the
+    run ends with NODE_FAILURE. The launcher on this machine is then killed as well, because it would wait forever.
     """
     starter, started = starter or os.getppid(), time.time()
     processes.become_subreaper()

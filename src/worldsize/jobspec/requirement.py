@@ -12,7 +12,7 @@ _INCLUDE = r"(-r|-c|-f|--requirement|--constraint|--find-links)(?:\s+|=|(?<=-[rc
 _EDITABLE = r"(-e|--ed[a-z]*)(?:\s+|=|(?<=-e))(?=\S)"
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\s*\[[^\]]*\])?"
 """Pattern for a package's name and extras. Blanks belong to the part that follows them. If two parts could match them,
-a line of blanks would take for ever."""
+a line of blanks would take forever."""
 
 _OF_INDEX = "(?s)" + _NAME + r"(?:\s*(?:\(.*\)|(?:===|==|~=|!=|<=|>=|<|>).*))?\s*(?:;.*|\s--.*|\s#.*)?"
 _NAME_BEFORE = _NAME + r"\s*@\s*(?=\S)"

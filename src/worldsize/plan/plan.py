@@ -87,8 +87,8 @@ class RankStart(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The plan of a run: what every node must start. Ranks are numbered from 0, node by node, and `role_index` likewise
-    within each role.
+    """The plan of a run: what every node must start. Ranks are numbered from 0, node by node. `role_index` is a
+    rank's number within its role, from 0.
 
     created     time at which the run was created, in Unix seconds
     argv        command that each rank executes, in `code/`; a job's shell command follows `bash -c`
@@ -97,10 +97,10 @@ class Plan(NamedTuple):
                 script whose `srun` starts the ranks
     options     further options, which only the launcher interprets
     ports       further free ports that each node must find: "rank", one for each of its ranks, "node", one, or ""
-    leaders     ranks that end the run once all of them have ended with 0: the others, which would wait for ever,
+    leaders     ranks that end the run once all of them have ended with 0: the others, which would wait forever,
                 are then stopped; empty: the run ends once all ranks have ended
     lingering   roles whose ranks get the grace period to end by themselves before that
-    environment the job's own variables and its inputs' exact values; they win over every convention
+    environment the job's own variables and its inputs' exact values; they override every convention
     bind        "node": each agent divides the CPUs that it may use among its ranks; "none": CPUs are not assigned
     grace       seconds between TERM and KILL
     silence     seconds without a sign of life after which a node counts as lost
@@ -116,7 +116,7 @@ class Plan(NamedTuple):
     interpreter  the interpreter for the agents, if the job's environment has a Python; None: the compute's own
     umask       the run directory's
     ranks_umask the ranks', which is that of the shell that submits; None, in older plans: `umask`
-    gpus        number of GPUs of each node, where it is known
+    gpus        number of GPUs of each node; None if unknown
     kept        names of the cluster's own variables that ranks see as the node has them, such as its real job id
     setup       shell lines to execute once before the agents start, in order
     array       the run's position among those that were submitted with it; None: it was submitted alone
@@ -125,7 +125,7 @@ class Plan(NamedTuple):
     rdzv_endpoint  HOST or HOST:PORT of torchrun's rendezvous; None: on the head, at the run's own port
     shielded    whether INT, which the cluster sends to all processes of a task that it cancels, is for the agent
                 alone
-    `errands`   whether agents look for commands to execute next to the ranks, as no other way leads to their nodes
+    `errands`   whether agents look for commands to execute next to the ranks, for nodes that are not reached otherwise
     local       preparation of each node's own disk before its ranks start; None: nothing
     step        further words for the program that starts the agents on a scheduler's nodes
     data_parallel  "split" or "scale": ranks load the code that makes one training of a script for one process;

@@ -106,14 +106,14 @@ class SubmissionRequest(NamedTuple):
 
     origins the place where each key of the job was set
     argv    the words that the user typed, for the record
-    after   runs that must end before it starts
+    after   runs that must end before the job starts
     fetched the data of the URIs of inputs, once they were fetched, by the inputs' names
     staged  the data that the job stages, once they are ready
-    packed  its environment as one file, if the nodes unpack it
-    image   its container image as one file, once it was fetched
-    check   checks of its nodes and its script before its ranks start: {mode, only, skip, asked}, as the wing
-            `checks` reads it; empty: no checks; None: the cheap checks, where they are of use
-    terminal  whether its only rank gets the terminal, or the streams, of this process
+    packed  the job's environment as one file, if the nodes unpack it
+    image   the job's container image as one file, once it was fetched
+    check   checks of the job's nodes and script before its ranks start: {mode, only, skip, asked}, as the wing
+            `checks` reads it; empty: no checks; None: the cheap checks, where they are useful
+    terminal  whether the job's only rank gets the terminal, or the streams, of this process
     debugger  the rank that must wait for a debugger
     dry     whether nothing is submitted: a problem of this machine alone is then only a notice
     `told`  notices about the job so far, for the record

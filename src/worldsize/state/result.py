@@ -30,7 +30,7 @@ def is_code_of(state: str, code: int | None) -> bool:
 
 def status_of(value: dict[str, Any]) -> Status:
     """Return the Status of an ended run that `value`, the content of its result.json, describes. Raise ValueError,
-    KeyError or TypeError for a damaged one, and for one without a final state, for which clients would wait for ever.
+    KeyError or TypeError for a damaged one, and for one without a final state, for which clients would wait forever.
     """
     row = value["summary"]
     needed = {"reason": row["reason"], "message": value["message"], "failure": value["failure"]}

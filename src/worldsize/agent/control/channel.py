@@ -1,9 +1,9 @@
-"""The control channel: every agent keeps one connection to the head's agent, and each side proves its identity on it.
+"""The control channel: a connection of each agent to the head's agent, on which both sides prove their identity.
 
 Files record a run, but are not used as signals, because a shared file system shows new contents only after seconds. The
 first line of each side is its nonce. The head sends its nonce first. The member's nonce is sent together with all
-messages that were waiting for it. All other lines are one JSON object each, sealed (agent/control/message_proof.py),
-with `kind` first:
+messages that were waiting for it. All other lines are one JSON object each, authenticated
+(agent/control/message_proof.py), with `kind` first:
 
 member → head   `hello {node_rank, host: [name, cores, address, ports]}` · `ready {parts}` · `told {topic, text}` ·
                 `ended {ranks}` · `verdict {why, failure}` · `idle` · `done` · `ping`

@@ -80,7 +80,7 @@ def _contains(group: str, other: str) -> bool:
 
 
 def _is_own(text: str, pids: Collection[int], beside: Collection[int] | None) -> bool:
-    """Return whether the kernel's message `text` is about one of the ranks' processes `pids`, a GPU error without a
+    """Return whether the kernel's message `text` is about a rank's process, one of `pids`, a GPU error without a
     process, or the kill of another process of this user that counts. `beside` contains the processes that were killed
     in this process's control group by its limit; None if no kill of another process counts."""
     killed = _KILLED.search(text)

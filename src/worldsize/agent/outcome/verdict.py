@@ -92,12 +92,11 @@ def lost_node_verdict(why: str, node_rank: int, what: str, host: str, code: int 
 
 
 def stronger_verdict(known: Verdict | None, heard: Verdict) -> Verdict:
-    """Return which of two verdicts on a run counts: the `known` one (None if there is none yet) or the new one,
-    `heard`.
+    """Return the verdict on a run that takes precedence: `known` (None if there is none yet) or the new one, `heard`.
 
-    Ranks also fail because they are cancelled, out of time, given up or no longer needed, so no verdict that arrives
-    after such a verdict counts. Of two failures the earlier one counts. A failure that only reports a lost peer yields
-    to any other.
+    A rank also fails because it is cancelled, out of time, given up or no longer needed. Therefore a verdict that
+    arrives after such a verdict is ignored. Of two failures the earlier one takes precedence. A failure that only
+    reports a lost peer yields to any other.
     """
     if known is None:
         return heard

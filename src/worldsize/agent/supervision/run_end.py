@@ -67,9 +67,9 @@ class RunEnd:
     # the reason for the end
 
     def decide(self, heard: Verdict, now: float, final: bool = False) -> None:
-        """Compare the new verdict `heard` on the run with the known one, and keep the stronger one; adopt the head's
-        verdict, which is `final`, in any case. Send a changed verdict to the other nodes, unless it is final. The first
-        verdict begins the end of this node's ranks."""
+        """Adopt the new verdict `heard` on the run if it is stronger than the present one, or if it is `final`, the
+        head's verdict. Send a changed verdict to the other nodes, unless it is final. The first verdict begins the end
+        of this node's ranks."""
         before = self.verdict
         self.verdict = heard if final else stronger_verdict(before, heard)
         if self.verdict == before:

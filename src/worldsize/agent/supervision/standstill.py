@@ -1,4 +1,4 @@
-"""Detection of a standstill of the remaining ranks: some ranks have ended with 0, and the others wait for ever.
+"""Detection of ranks that wait forever because other ranks have ended with 0.
 
 The agents check for it with each heartbeat, once a rank has ended with 0, and never before. A rank counts as idle while
 its log does not grow and all its processes together stay under `QUIET_SHARE` of one core and `QUIET_BYTES` read and

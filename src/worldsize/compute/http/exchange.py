@@ -135,8 +135,8 @@ class Exchange:
         self._sleep(max(0.0, end - self.now()))
 
     def _read_response(self, stream: AbstractContextManager[httpx.Response]) -> httpx.Response:
-        """Read an HTTP answer to its end and return it, within bounds of size and time, because a server could delay
-        the end for ever. Raise ReadError or ReadTimeout of httpx beyond the bounds."""
+        """Read an HTTP answer to its end and return it. Size and time are limited, because a server could delay the end
+        forever. Raise ReadError or ReadTimeout of httpx if a limit is exceeded."""
         import httpx
 
         with stream as answer:

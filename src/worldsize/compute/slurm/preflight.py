@@ -1,7 +1,7 @@
 """Checks of a run on a login node before it is submitted.
 
 They include the limits of the partitions that a job may use. Unless the cluster sets EnforcePartLimits, Slurm accepts a
-job that exceeds them, and the job waits for ever.
+job that exceeds them, and the job stays in the queue forever.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def fold_observation(
             if absent:
                 compute.end_remains(handle)
             else:
-                compute.cancel([handle])  # the program that started the agents may wait for ever for the lost one
+                compute.cancel([handle])  # the program that started the agents may wait forever for the lost one
         if status.state != RunState.SUCCEEDED and observation.phase == "ended" and observation.reason is not None:
             from worldsize.service.runs.scheduler_record import keep_scheduler_record
 

@@ -48,7 +48,7 @@ _PASS_ON = re.compile(
 )
 _IGNORE = re.compile(r"lacks support for cpu binding|task \d+: Exited with exit code \d+")
 _FATAL = re.compile(r"\bCANCELLED AT\b|node failure|force terminated|job step aborted", re.IGNORECASE)
-"""Lines after which srun itself may wait for ever for the tasks of a node that died."""
+"""Lines after which srun itself may wait forever for the tasks of a node that died."""
 
 _START_NODE_PROGRAM = "\n".join(
     (

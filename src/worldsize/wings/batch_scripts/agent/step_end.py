@@ -32,7 +32,7 @@ class StepEnd:
     """The end of one step, all of whose tasks start at `now`.
 
     All times are in seconds. `grace` is the time between TERM and KILL. `wait` is how long the other tasks may run once
-    the first has ended (0: for ever). `limit` is the time limit. `kill_on_failure` is whether a failed task terminates
+    the first has ended (0: forever). `limit` is the time limit. `kill_on_failure` is whether a failed task terminates
     the others. `code` is the exit code of the first request to end the step; None before that.
     """
 

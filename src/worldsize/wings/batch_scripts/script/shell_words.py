@@ -20,7 +20,7 @@ writes before the end of a line. All other characters are parts of words."""
 
 _ENDS = "\n;&|()"
 """The characters that end a command. A word ends there too, before blanks and before redirections, and nowhere else.
-The parser would loop for ever at a character that is neither skipped nor read."""
+The parser would loop forever at a character that is neither skipped nor read."""
 
 _WORD_ENDS = " \t\r<>" + _ENDS
 _HERE = re.compile(r"<<-?[ \t\r]*(?:'([^']*)'|\"([^\"]*)\"|\\?([^ \t\r\n;|&<>()]+))")

@@ -14,7 +14,7 @@ _SECONDS = 5.0
 
 class LineSearch:
     """A context inside which a search in one line ends after five to ten seconds, because a pattern such as `(a+)+b`
-    may take practically for ever. Python's regular expressions handle signals, so SIGALRM ends the search; this works
+    may take practically forever. Python's regular expressions handle signals, so SIGALRM ends the search; this works
     only in the main thread."""
 
     def __init__(self, pattern: re.Pattern[str], seconds: float = _SECONDS) -> None:

@@ -86,7 +86,7 @@ class WatchedNode:
 
     def finish_collecting(self, now: float) -> None:
         """Send the stacks that the collecting program has found to the head, once the program has ended. Kill the
-        program if it is late, since it may wait for a file server for ever."""
+        program if it is late, since it may wait for a file server forever."""
         if not self._collector:
             return
         if self._collector in self._ranks.spared:

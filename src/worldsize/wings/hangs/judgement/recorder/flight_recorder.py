@@ -3,7 +3,7 @@
 The user's processes write them, so they may contain anything. A dump that cannot be understood has a `fault`, and
 nothing is raised. Facts that the format does not state, observed with torch 2.13:
 
-- A rank's dump of gloo (`_dump_fr_trace`) leaves each entry in the state "scheduled" for ever; `retired`
+- A rank's dump of gloo (`_dump_fr_trace`) leaves each entry in the state "scheduled" forever; `retired`
   becomes true when the call has ended. NCCL's (`_dump_nccl_trace`) has states, and also retires calls that
   have failed.
 - Sequence numbers begin with 1 and count per process group and backend.

@@ -46,7 +46,7 @@ def list_images(directory: str) -> list[tuple[str, int]]:
 
 def _files(directory: str) -> list[str]:
     """Return the names of the regular files in a directory, including links to files. Other kinds are left out, because
-    opening a pipe blocks for ever."""
+    opening a pipe blocks forever."""
     with os.scandir(directory) as entries:
         return [entry.name for entry in entries if entry.is_file()]
 

@@ -46,7 +46,7 @@ def encode_jpeg(width: int, height: int, seed: bytes) -> bytes:
 def synthetic_batches(
     arguments: argparse.Namespace, device: torch.device, layout: torch.memory_format
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield the same batch of random images and labels on `device` for ever."""
+    """Yield the same batch of random images and labels on `device` forever."""
     shape = (arguments.batch, 3, arguments.image_size, arguments.image_size)
     images = torch.randn(shape, device=device).contiguous(memory_format=layout)
     labels = torch.randint(0, CLASSES, (arguments.batch,), device=device)
