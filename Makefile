@@ -120,7 +120,7 @@ lint: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-test ## ruff, myp
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## the figures of docs/performance.md
+bench: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## the figures of docs/explanation/performance/index.md
 	@sh scripts/system-packages.sh
 	@for file in benchmarks/bench_*.py; do echo "==> $$file"; $(BIN)/python "$$file" $(BENCH_ARGS) || exit 1; done
 
@@ -130,7 +130,7 @@ docs: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.st
 causes: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## the pages of docs/causes/, from the tables of signatures and runs that fail (PAGE=gpus for one, PAGE=slurm for the screens of Slurm)
 	@PATH="$(abspath $(BIN)):$$PATH" PYTHONPATH=tests $(BIN)/python -m $(if $(filter slurm,$(PAGE)),causes.slurm_pages,causes.pages $(PAGE))
 
-hangs: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## docs/hangs.md: whom the watchdog names in runs that hang (HANGS='--healthy', '--slurm', or how the ids of cases begin)
+hangs: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## docs/explanation/hang-accuracy.md: whom the watchdog names in runs that hang (HANGS='--healthy', '--slurm', or how the ids of cases begin)
 	@PATH="$(abspath $(BIN)):$$PATH" PYTHONPATH=tests $(BIN)/python -m hangs $(HANGS)
 
 messages: ## every message of the program, once, by file (WORDS='…' for those with these words in them)

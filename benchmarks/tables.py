@@ -1,4 +1,4 @@
-"""Put the tables of the last measurements into docs/performance.md: python benchmarks/tables.py [--check].
+"""Put the tables of the last measurements into docs/explanation/performance/index.md: python benchmarks/tables.py [--check].
 
 Each block between `<!-- NAME -->` and `<!-- end NAME -->` is replaced by the tables of NAME.json. With --check nothing
 is written; the exit code says whether every block has its place and every benchmark its block.
@@ -33,7 +33,7 @@ def main() -> int:
     }
     if names != wanted:
         print(
-            "docs/performance.md has blocks for %s, benchmarks are %s" % (sorted(names), sorted(wanted)),
+            "docs/explanation/performance/index.md has blocks for %s, benchmarks are %s" % (sorted(names), sorted(wanted)),
             file=sys.stderr,
         )
         return 1

@@ -1,4 +1,4 @@
-"""Write the table of docs/environment.md anew from the one in the code: `python scripts/document_environment.py`."""
+"""Write the table of docs/reference/variables.md anew from the one in the code: `python scripts/document_environment.py`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Draw docs/architecture.svg: the packages of worldsize in their layers, and what imports what; and keep the table of
-wings in docs/architecture.md.
+"""Draw docs/pictures/architecture.svg: the packages of worldsize in their layers, and what imports what; and keep the table of
+wings in docs/explanation/architecture/index.md.
 
 An arrow goes from a package to one that it imports, inside functions too; what follows from other arrows is left out.
 The wings are one box for the arrows. A package of the core that knows wings by name has a dashed frame; pointed at, it

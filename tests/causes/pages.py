@@ -1,6 +1,6 @@
-"""The pages of docs/causes/: each cause with what it means, what to do, and the screens of its cases.
+"""The pages of docs/causes/: one of each cause, with its meaning, what to do, and the screens of its cases.
 
-`python -m causes.pages [PAGE …]` runs the cases of these pages, of all without one, and writes the pages anew."""
+`python -m causes.pages [FOLDER …]` runs the cases of these folders, of all without one, and writes their pages anew."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SCREEN = re.compile(r"^\*\*(?P<title>[^*]+)\*\*[^\n]*\n\n```text\n(?P<text>.*?)
 
 
 class Entry(NamedTuple):
-    """What a page says of a cause, but for its screens: of each row of its id."""
+    """What the page of a cause says, but for its screens: of each row of its id."""
 
     meanings: tuple[str, ...]
     sources: tuple[str, ...]
@@ -51,11 +51,11 @@ class Entry(NamedTuple):
     roles: frozenset[str]
 
 
-def entries(page: str) -> dict[str, Entry]:
-    """The causes of a page by their ids, in the order of the tables."""
-    if page == "ends":
+def entries(folder: str) -> dict[str, Entry]:
+    """The causes of a folder by their ids, in the order of the tables."""
+    if folder == "ends":
         return {name: Entry((meaning,), (), (hint,), frozenset(("root",))) for name, meaning, hint in _ends()}
-    rows = [*TABLES[page], *(REHEARSAL if page == "programs" else ())]
+    rows = [*TABLES[folder], *(REHEARSAL if folder == "programs" else ())]
     found = {}
     for name in dict.fromkeys(row.id for row in rows):
         own = [row for row in rows if row.id == name]
@@ -83,21 +83,32 @@ def _ends() -> Iterator[tuple[str, str, str]]:
     yield "unknown", "no output and no observation shows the cause", ""
 
 
-def page_text(page: str, screens: Mapping[str, str]) -> str:
-    """The page. `screens`: by the titles of cases."""
-    lines = [
-        f"# {TITLES[page]}",
-        "",
-        "The causes that [`worldsize why`](../failures.md#why-a-run-failed) names. Each screen was taken by a test.",
-        "",
-    ]
-    for name, entry in entries(page).items():
-        lines += [f"## {name}", "", *_entry_lines(entry), ""]
-        for case in (*CASES.get(page, ()), *SLURM_CASES):
+def page_texts(folder: str, screens: Mapping[str, str]) -> dict[str, str]:
+    """The pages of a folder, by the names of their files. `screens`: by the titles of cases."""
+    found = {"index.md": _index(folder)}
+    for name, entry in entries(folder).items():
+        lines = [f"# {name}", "", *_entry_lines(entry), ""]
+        for case in (*CASES.get(folder, ()), *SLURM_CASES):
             if name == (case.section or case.id.removesuffix("-on-one-node")) and case.title in screens:
                 simulated = f" (simulated: a script prints a message of {case.simulated})" if case.simulated else ""
                 lines += [f"**{case.title}**{simulated}", "", "```text", screens[case.title].rstrip(), "```", ""]
-    return "\n".join(lines).rstrip() + "\n"
+        found[f"{name}.md"] = "\n".join(lines).rstrip() + "\n"
+    return found
+
+
+def _index(folder: str) -> str:
+    lines = [
+        f"# {TITLES[folder]}",
+        "",
+        "Each page describes a cause that [`worldsize why`](../../how-to/runs/failures.md#why-a-run-failed) names. The tests",
+        "produce the screens.",
+        "",
+        "| cause | meaning |",
+        "| --- | --- |",
+    ]
+    for name, entry in entries(folder).items():
+        lines.append(f"| [{name}]({name}.md) | {'; or: '.join(entry.meanings).replace('|', chr(92) + '|')} |")
+    return "\n".join(lines) + "\n"
 
 
 def _entry_lines(entry: Entry) -> Iterator[str]:
@@ -112,32 +123,41 @@ def _entry_lines(entry: Entry) -> Iterator[str]:
         yield "What to do: " + "; or: ".join(hints) + "."
 
 
-def documented_screens(page: str) -> dict[str, str]:
-    """The screens that stand on the page, by the titles of their cases."""
-    path = FOLDER / f"{page}.md"
-    return {each["title"]: each["text"] for each in _SCREEN.finditer(path.read_text())} if path.exists() else {}
+def documented_screens(folder: str) -> dict[str, str]:
+    """The screens that stand on the pages of a folder, by the titles of their cases."""
+    texts = [path.read_text() for path in sorted((FOLDER / folder).glob("*.md"))]
+    return {each["title"]: each["text"] for text in texts for each in _SCREEN.finditer(text)}
 
 
-def write_page(page: str) -> None:
-    """Run the cases of a page, and write it. A case keeps its screen where something that it needs is missing here, or
-    another cause is told than its own; so does one of `slurm_pages`."""
-    screens = documented_screens(page)
-    for case in CASES.get(page, ()):
+def write_pages(folder: str, screens: Mapping[str, str]) -> None:
+    """Write the pages of a folder with these screens, and remove those that it does not have any more."""
+    texts = page_texts(folder, screens)
+    (FOLDER / folder).mkdir(parents=True, exist_ok=True)
+    for path in set((FOLDER / folder).glob("*.md")) - {FOLDER / folder / name for name in texts}:
+        path.unlink()
+    for name, text in texts.items():
+        (FOLDER / folder / name).write_text(text)
+
+
+def take_screens(folder: str) -> None:
+    """Run the cases of a folder, and write its pages. A case keeps its screen where something that it needs is missing
+    here, or another cause is told than its own; so does one of `slurm_pages`."""
+    screens = documented_screens(folder)
+    for case in CASES.get(folder, ()):
         lacks = missing(case)
-        print(f"{page}: {case.title}" + (f" left as it is: {lacks}" if lacks else ""), flush=True)
+        print(f"{folder}: {case.title}" + (f" left as it is: {lacks}" if lacks else ""), flush=True)
         screen = None if lacks else screen_of(case)
-        if screen is not None and is_told_rightly(case, page, screen):
+        if screen is not None and is_told_rightly(case, folder, screen):
             screens[case.title] = screen.text
         elif screen is not None:
-            print(f"{page}: {case.title}: WRONG\n{screen.text}", flush=True)
-    FOLDER.mkdir(exist_ok=True)
-    (FOLDER / f"{page}.md").write_text(page_text(page, screens))
+            print(f"{folder}: {case.title}: WRONG\n{screen.text}", flush=True)
+    write_pages(folder, screens)
 
 
-def is_told_rightly(case: Case, page: str, screen: Screen) -> bool:
+def is_told_rightly(case: Case, folder: str, screen: Screen) -> bool:
     """Whether the screen has the cause, the standing, the ranks and the page of the case."""
     cause = screen.data["cause"]
-    place = f"causes/{page}.md#{case.id.removesuffix('-on-one-node')}"
+    place = f"causes/{folder}/{case.id.removesuffix('-on-one-node')}.md"
     has_place = cause and (case.section or cause["documentation"] == place)
     ranks = cause and (case.ranks is None or tuple(cause["ranks"]) == case.ranks)
     return bool(has_place and ranks and (cause["id"], cause["standing"]) == (case.id, case.standing))
@@ -154,4 +174,4 @@ def screen_of(case: Case) -> Screen:
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or TITLES:
-        write_page(name)
+        take_screens(name)

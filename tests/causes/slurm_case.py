@@ -48,9 +48,9 @@ class SlurmCase(NamedTuple):
     """Nothing is: all of it is provoked."""
 
     @property
-    def page(self) -> str:
-        """The page of docs/causes/ on which its screen stands."""
-        return documentation_of(self.id).split("/")[1].partition(".")[0]
+    def folder(self) -> str:
+        """The folder of docs/causes/ with the page on which its screen stands."""
+        return documentation_of(self.id).split("/")[1]
 
     @property
     def title(self) -> str:

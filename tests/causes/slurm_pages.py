@@ -11,7 +11,7 @@ from slurm.cluster import Cluster
 from slurm.fixtures import leave_as_found
 from slurm.login import login_of
 
-from causes.pages import FOLDER, documented_screens, page_text
+from causes.pages import documented_screens, write_pages as write_folder
 from causes.slurm_case import SlurmCase, slurm_screen
 from causes.tables.slurm_cases import SLURM_CASES
 
@@ -33,9 +33,9 @@ def write_pages(pattern: str = "") -> None:
         with Cluster.start(flavour) as cluster:
             for case in wanted:
                 if case.flavour == flavour:
-                    taken.setdefault(case.page, {})[case.title] = taken_screen(case, cluster)
-    for page, screens in taken.items():
-        (FOLDER / ("%s.md" % page)).write_text(page_text(page, {**documented_screens(page), **screens}))
+                    taken.setdefault(case.folder, {})[case.title] = taken_screen(case, cluster)
+    for folder, screens in taken.items():
+        write_folder(folder, {**documented_screens(folder), **screens})
 
 
 if __name__ == "__main__":

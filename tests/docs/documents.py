@@ -4,7 +4,7 @@ Conventions, visible in the pages:
 - A ```console block is run: lines that begin with `$ ` are typed (`> ` goes on), what follows is what they print, on
   stdout and stderr together. `…` stands for anything within a line, alone on a line for any number of lines.
 - A block whose first line is `# name.ext` is that file, beside which the commands run.
-- In docs/python.md, ```python blocks without a name are run in their order as one program; a ```text block after one
+- In docs/reference/python.md, ```python blocks without a name are run in their order as one program; a ```text block after one
   is what it prints.
 - Everything on a page happens in its order, in one directory that starts empty, with a home of its own. A page that
   trains an example finds `examples/` there.
@@ -27,7 +27,8 @@ from typing import NamedTuple
 from driver import lend_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(ROOT.glob("*.md")), *(page for page in sorted(DOCS.rglob("*.md")) if page.parent.name != "evidence")]
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"# ([\w./-]+\.(?:py|yml|toml|sh|txt|amlignore))\n")
@@ -38,7 +39,7 @@ _EFFICIENCY = re.compile(r"^([\d.]+ of \d+ cores used; .*|\d+ s of \d+ s before 
 """What `worldsize run` prints after runs of a minute and longer, as these are on a busy machine."""
 
 _SPARE = re.compile(r"^\S*\.spare\n", re.MULTILINE)
-"""What `ls` may find in a run's directory for a moment, as docs/run-directory.md says."""
+"""What `ls` may find in a run's directory for a moment, as docs/reference/run-directory.md says."""
 
 
 class Block(NamedTuple):
@@ -59,6 +60,17 @@ class Step(NamedTuple):
     printed: str
     line: int
     name: str | None = None
+
+
+def find_page(name: str) -> Path:
+    """The page of docs/ with this name, which no other page has."""
+    (page,) = (page for page in PAGES if page.name == name and page.is_relative_to(DOCS))
+    return page
+
+
+def place_of(page: Path) -> str:
+    """Where the page is in the checkout: the name of its test."""
+    return str(page.relative_to(ROOT))
 
 
 def blocks(page: Path) -> list[Block]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from causes.pages import FOLDER, TITLES, documented_screens, entries, page_text
+from causes.pages import FOLDER, TITLES, documented_screens, entries, page_texts
 from causes.tables.cases import CASES
 from causes.tables.slurm_cases import SLURM_CASES
 
@@ -11,22 +11,24 @@ WITHOUT_SCREEN = {"rejected"}
 """`rejected` happens where nothing has started yet: `submit` itself refuses the job, and prints why."""
 
 
-@pytest.mark.parametrize("page", TITLES)
-def test_a_page_is_that_of_its_table(page: str) -> None:
-    screens = documented_screens(page)
-    assert (FOLDER / ("%s.md" % page)).read_text() == page_text(page, screens), "make causes PAGE=%s" % page
-    titles = {case.title for case in (*CASES[page], *SLURM_CASES)}
+@pytest.mark.parametrize("folder", TITLES)
+def test_pages_are_those_of_their_table(folder: str) -> None:
+    screens = documented_screens(folder)
+    pages = {path.name: path.read_text() for path in (FOLDER / folder).iterdir()}
+    assert pages == page_texts(folder, screens), "make causes PAGE=%s" % folder
+    titles = {case.title for case in (*CASES[folder], *SLURM_CASES)}
     assert set(screens) <= titles
 
 
-@pytest.mark.parametrize("page", TITLES)
-def test_every_cause_has_a_screen(page: str) -> None:
+@pytest.mark.parametrize("folder", TITLES)
+def test_every_cause_has_a_screen(folder: str) -> None:
+    documented = documented_screens(folder)
     shown = {
         case.section or case.id.removesuffix("-on-one-node")
-        for case in (*CASES[page], *SLURM_CASES)
-        if case.title in documented_screens(page)
+        for case in (*CASES[folder], *SLURM_CASES)
+        if case.title in documented
     }
-    assert set(entries(page)) - shown <= WITHOUT_SCREEN
+    assert set(entries(folder)) - shown <= WITHOUT_SCREEN
 
 
 def test_titles_are_unique() -> None:

@@ -8,16 +8,23 @@ from pathlib import Path
 import pytest
 from azureml_double.double import RESOLVER, Double
 from azureml_double.fixtures import sign_in
-from documents import PAGES, ROOT, Step, environment, matches, run_steps, steps
+from documents import PAGES, ROOT, Step, environment, matches, place_of, run_steps, steps
 from other_packages import install_project
 
-_ON_A_CLUSTER = ("walk.md",)
+_ON_A_CLUSTER = ("first-cluster.md",)
 """Executed by tests/slurm."""
 
 _WITH_STEPS = [
     page for page in PAGES if page.name not in _ON_A_CLUSTER and any(step.name is None for step in steps(page))
 ]
-_SLOW = {"azure.md": 240, "hpcpack.md": 240, "data-parallel.md": 240, "convert.md": 300, "rehearsal.md": 120}
+_SLOW = {
+    "azure-job.md": 120,
+    "azure-workspace.md": 240,
+    "hpcpack.md": 240,
+    "data-parallel.md": 240,
+    "convert.md": 300,
+    "rehearsal.md": 120,
+}
 """Seconds for pages that train; the others have `_PATIENCE`."""
 
 _WITH_MORE_TIME = {"convert.md": ("--check ", "--check --timeout 240 ")}
@@ -35,7 +42,7 @@ _WORKSPACE = {
     '"my-workspace"': '"%s"' % Double.workspace,
     '"gpu-cluster"  ': '"cpu-cluster"\nendpoint = "ENDPOINT"  ',
 }
-"""What names the reader's workspace on docs/azure.md, and what names the one that stands for it."""
+"""What names the reader's workspace on docs/how-to/clusters/azure-workspace.md, and what names the one that stands for it."""
 
 _PATIENCE = 120
 _MORE = 60
@@ -46,7 +53,7 @@ def _parameter(page: Path) -> object:
     marks = [pytest.mark.timeout(_SLOW.get(page.name, _PATIENCE) + _MORE)]
     if page.name in _SHOWN_ELSEWHERE:
         marks.append(pytest.mark.exhaustive)
-    return pytest.param(page, id=page.name, marks=[*marks, pytest.mark.training] if page.name in _SLOW else marks)
+    return pytest.param(page, id=place_of(page), marks=[*marks, pytest.mark.training] if page.name in _SLOW else marks)
 
 
 @pytest.mark.parametrize("page", list(map(_parameter, _WITH_STEPS)))
@@ -60,7 +67,7 @@ def test_page_prints_what_it_says(page: Path, tmp_path: Path, request: pytest.Fi
     for project in _INSTALLED.get(page.name, ()):
         install_project(ROOT / "examples" / project, tmp_path / "site")
         environ["PYTHONPATH"] = os.pathsep.join((str(ROOT / "src"), str(tmp_path / "site")))
-    if page.name == "azure.md":
+    if page.name == "azure-workspace.md":
         double: Double = request.getfixturevalue("double")
         environ.update(sign_in(double), PYTHONPATH=os.pathsep.join((environ["PYTHONPATH"], RESOLVER)))
         todo = [step._replace(text=_in_double(step.text, double)) if step.name else step for step in todo]

@@ -1,4 +1,4 @@
-"""docs/environment.md holds the table of variables that the code has."""
+"""docs/reference/variables.md holds the table of variables that the code has."""
 
 from __future__ import annotations
 

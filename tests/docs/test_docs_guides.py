@@ -1,4 +1,4 @@
-"""docs/guides.md: the tests that it names exist, each row has its word and proof, and the words are counted right."""
+"""docs/how-to/guides.md: the tests that it names exist, each row has its word and proof, and the words are counted right."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from documents import ROOT
 
 _TESTS = ROOT / "tests"
 _SOURCE = ROOT / "src"
-_LINES = (ROOT / "docs" / "guides.md").read_text(encoding="utf-8").splitlines()
+_LINES = (ROOT / "docs" / "how-to" / "guides.md").read_text(encoding="utf-8").splitlines()
 _CELLS = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in _LINES if line.startswith("| ")]
 _COUNTED = {cells[0].strip("*"): int(cells[1]) for cells in _CELLS if len(cells) == 3 and cells[1].isdigit()}
 _ROWS = [cells for cells in _CELLS if len(cells) != 3 and cells[0] not in ("the guide", "---")]

@@ -1,4 +1,4 @@
-"""Rows of docs/guides.md that are proved here: what a reader of a guide would do, on virtual nodes."""
+"""Rows of docs/how-to/guides.md that are proved here: what a reader of a guide would do, on virtual nodes."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""docs/hpcpack.md: what it shows and is not executed there is at least read."""
+"""docs/how-to/clusters/hpcpack.md: what it shows and is not executed there is at least read."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from documents import ROOT, blocks
+from documents import blocks, find_page
 
 from worldsize.jobspec.config.load import load_config
 
-_PAGE = ROOT / "docs" / "hpcpack.md"
+_PAGE = find_page("hpcpack.md")
 
 
 def test_the_configuration_is_one(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import re
 
 import pytest
-from documents import ROOT
+from documents import ROOT, find_page
 
 TESTS = ROOT / "tests"
 _PARALLEL, _CONVERTED, _REHEARSED = "data_parallel", "data_parallel/convert_scripts", "rehearsal"
@@ -170,7 +170,7 @@ SHOWN = {
 
 def rows_below(page: str, beginning: str) -> list[str]:
     """The first cells of the rows of the tables below the heading that begins so."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    text = find_page(page).read_text(encoding="utf-8")
     section = text[text.index("\n## " + beginning) + 4 :].partition("\n## ")[0]
     lines = section.splitlines()
     rows = [place for place, line in enumerate(lines) if line.startswith("| ") and not line.startswith("| ---")]

@@ -1,13 +1,16 @@
-"""Relative links lead to files that exist, and their anchors to headings that exist."""
+"""Relative links lead to files that exist, and their anchors to headings that exist. Each page is short, and two clicks
+from the first one."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
-from documents import PAGES, prose
+from documents import DOCS, PAGES, place_of, prose
 
+MOST_LINES = 250
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
@@ -26,7 +29,7 @@ def anchors(page: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=place_of)
 def test_links_lead_somewhere(page: Path) -> None:
     broken = []
     for link in _LINK.findall(prose(page)):
@@ -40,7 +43,22 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_every_page_is_reached_from_the_index() -> None:
-    docs = [page for page in PAGES if page.parent.name == "docs"]
-    index = next(page for page in docs if page.name == "index.md")
-    linked = {link.partition("#")[0] for link in _LINK.findall(prose(index))}
-    assert {page.name for page in docs} - {"index.md"} <= linked
+    pages = {page for page in PAGES if page.is_relative_to(DOCS)}
+    one = linked_pages(DOCS / "index.md")
+    two = one.union(*(linked_pages(page) for page in one & pages if page.name == "index.md"))
+    assert pages - {DOCS / "index.md"} - two == set()
+
+
+def linked_pages(page: Path) -> set[Path]:
+    return {(page.parent / link.partition("#")[0]).resolve() for link in _LINK.findall(prose(page))}
+
+
+def test_no_two_pages_have_one_name() -> None:
+    """Tests find them by it."""
+    counts = Counter(page.name for page in PAGES if page.is_relative_to(DOCS) and page.name != "index.md")
+    assert [name for name, count in counts.items() if count > 1] == []
+
+
+def test_no_page_is_long() -> None:
+    lengths = {place_of(page): len(page.read_text(encoding="utf-8").splitlines()) for page in PAGES}
+    assert {place: length for place, length in lengths.items() if length > MOST_LINES and place != "CHANGELOG.md"} == {}

@@ -1,4 +1,4 @@
-"""The program that docs/python.md spells out, block by block, runs and prints what the page says."""
+"""The program that docs/reference/python.md spells out, block by block, runs and prints what the page says."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from documents import ROOT, blocks, environment, matches, run_steps, steps
+from documents import ROOT, blocks, environment, find_page, matches, run_steps, steps
 
-_PAGE = ROOT / "docs" / "python.md"
+_PAGE = find_page("python.md")
 _MARK = "\x1e"
 
 

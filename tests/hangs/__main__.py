@@ -1,4 +1,4 @@
-"""Runs the corpus by `worldsize run` with a watchdog, and writes docs/hangs.md: `make hangs`.
+"""Runs the corpus by `worldsize run` with a watchdog, and writes docs/explanation/hang-accuracy.md: `make hangs`.
 
 PYTHONPATH=tests python -m hangs                       each program that hangs, on this machine
 PYTHONPATH=tests python -m hangs loader mpi-ring       these, or those whose ids begin so

@@ -23,7 +23,7 @@ from hangs.results import (
     Outcome,
 )
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "hangs.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "hang-accuracy.md"
 
 _WAYS = {NEVER: "H1", ANOTHER: "H2", STAYS: "H3", START: "H1"}
 _MEANINGS = {
@@ -37,7 +37,7 @@ _MEANINGS = {
 _INTRODUCTION = """\
 # How often a hang is named
 
-[`watchdog`](failures.md#when-a-run-hangs) finds the rank that keeps the others waiting. These are runs of programs
+[`watchdog`](../how-to/runs/hang.md) finds the rank that keeps the others waiting. These are runs of programs
 that hang on purpose, unmodified by worldsize, with PyTorch on gloo, Open MPI, or only sockets and files; and of
 programs that are slow but healthy. `make hangs` runs them and writes this page. Each is one run, on a machine with two
 cores; the limit was 4 s of silence (`watchdog: {timeout: 4, action: stop}`) unless the row has another one. NCCL's part

@@ -1,4 +1,4 @@
-"""Of runs that hang, ranks are named as docs/hangs.md says, and healthy ones are let alone."""
+"""Of runs that hang, ranks are named as docs/explanation/hang-accuracy.md says, and healthy ones are let alone."""
 
 from __future__ import annotations
 

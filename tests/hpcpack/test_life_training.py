@@ -72,7 +72,7 @@ def test_torchrun_meets_where_the_job_says(client: Client, endpoint: str | None)
 @pytest.mark.exhaustive
 def test_the_guides_own_line_runs_from_the_share(client: Client) -> None:
     """A task on each of two nodes that the job names, each with the guide's torchrun line, which meets on the second of
-    them. Port and id are others, for docs/hpcpack.md runs the guide's own."""
+    them. Port and id are others, for docs/how-to/clusters/hpcpack.md runs the guide's own."""
     source = os.path.join(client.simulator.share, "toy-%s" % os.path.basename(client.root))
     shutil.copytree(os.path.join(EXAMPLES, "toy-ddp", "src"), source)
     assert {"neural_network.py", "operations.py", "run_ddp.py"} == {

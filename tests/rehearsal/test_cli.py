@@ -144,6 +144,6 @@ nvidia-smi topo -m; echo $?
         "2",
         'Field "nonsense" is not a valid field to query.',
         "2",
-        "nvidia-smi of a rehearsal does not know topo (docs/rehearsal.md)",
+        "nvidia-smi of a rehearsal does not know topo (docs/how-to/training/rehearsal.md)",
         "2",
     ]

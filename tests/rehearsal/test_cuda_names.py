@@ -11,7 +11,7 @@ import pytest
 from ranks import said_by_a_rank
 
 REHEARSAL = Path(__file__).parents[2] / "src/worldsize/wings/rehearsal/inrank/cuda/refusals.py"
-DOCS = Path(__file__).parents[2] / "docs/rehearsal.md"
+DOCS = Path(__file__).parents[2] / "docs/how-to/training/rehearsal.md"
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.timeout(300), pytest.mark.exhaustive]
@@ -55,7 +55,7 @@ def test_what_is_refused_says_so_in_words_of_ours(rank: Any) -> None:
         if cuda_names.listed(module)[cuda_names.name_of(expression)] == ["refused"]:
             start, end = (
                 "RuntimeError: worldsize rehearsal: ",
-                " cannot be rehearsed on virtual GPUs (docs/rehearsal.md)",
+                " cannot be rehearsed on virtual GPUs (docs/how-to/training/rehearsal.md)",
             )
             if not (answer.startswith(start) and answer.endswith(end)):
                 other[module, expression] = answer

@@ -69,7 +69,8 @@ def test_no_two_files_of_tests_have_one_name() -> None:
 
 
 def test_files_that_the_architecture_names_exist() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    pages = sorted((ROOT / "docs" / "explanation" / "architecture").glob("*.md"))
+    text = " ".join(page.read_text() for page in pages)
     words = [
         word for word in text.replace("`", " ").replace(",", " ").replace(")", " ").split() if word.endswith(".py")
     ]

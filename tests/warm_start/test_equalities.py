@@ -1,4 +1,4 @@
-"""A rank that was forked is what a plain start makes it: each row of the table in docs/warm-start.md, cold against
+"""A rank that was forked is what a plain start makes it: each row of the table in docs/explanation/warm-start.md, cold against
 warm, in real runs."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of docs/warm-start.md on every Python that is found here, with modules that each of them has; and in a
+"""The table of docs/explanation/warm-start.md on every Python that is found here, with modules that each of them has; and in a
 virtual environment."""
 
 from __future__ import annotations

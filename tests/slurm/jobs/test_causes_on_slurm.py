@@ -46,7 +46,7 @@ def test_the_cause_on_a_cluster(place: Login, case: SlurmCase) -> None:
     told = [link["text"] for link in screen.data["chain"] if not link["ranks"]]
     assert any(case.confirms in text for text in told) or not case.confirms, screen
     if machine.slurm_version() == DOCUMENTED and not case.varies:
-        assert screen.certain == certain_part(documented_screens(case.page)[case.title])
+        assert screen.certain == certain_part(documented_screens(case.folder)[case.title])
     check_events(place.json("events", run), case, any("CANCELLED AT" in text for text in told))
 
 

@@ -1,4 +1,4 @@
-"""docs/walk.md: from the installation to a run on the cluster, typed as the page says."""
+"""docs/tutorial/first-cluster.md: from the installation to a run on the cluster, typed as the page says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from docs.documents import ROOT, matches, run_steps, steps
 from slurm.login import Login
 
-PAGE = ROOT / "docs" / "walk.md"
+PAGE = ROOT / "docs" / "tutorial" / "first-cluster.md"
 PATIENCE = 240
 
 
@@ -29,7 +29,7 @@ def test_the_walk_from_a_script_to_the_cluster(login: Login) -> None:
     todo = steps(PAGE)
     printed = run_steps(todo, folder, environ, PATIENCE)
     wrong = [
-        "walk.md:%d\n$ %s\n--- the page says\n%s--- it printed\n%s" % (step.line, step.text, step.printed, actual)
+        "first-cluster.md:%d\n$ %s\n--- the page says\n%s--- it printed\n%s" % (step.line, step.text, step.printed, actual)
         for step, actual in zip(todo, printed, strict=True)
         if not matches(step.printed, actual)
     ]

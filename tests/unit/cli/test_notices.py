@@ -109,7 +109,7 @@ def test_places_of_findings_are_files_and_lines() -> None:
 
 def test_the_documentation_has_every_kind_and_the_code_no_other() -> None:
     root = Path(__file__).parents[3]
-    page = (root / "docs" / "run-directory.md").read_text()
+    page = (root / "docs" / "reference" / "run-directory.md").read_text()
     rows = page.partition("## Notices")[2].partition("\n## ")[0]
     assert dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", rows, re.MULTILINE)) == NOTICES
     used = set()

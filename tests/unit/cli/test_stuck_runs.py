@@ -86,7 +86,7 @@ def test_why_tells_it_while_the_run_runs(run: RunPaths, capsys: pytest.CaptureFi
     assert lines[5] == "  no rank is named by NCCL RAS: no answer" and [line.strip() for line in lines[6:8]] == GROUPS
     assert lines[9] == "chain:" and lines[10].startswith("  root ") and lines[10].endswith("(train.py:41)")
     assert "worldsize stacks RUN" in lines[-3] and "worldsize cancel RUN" in lines[-3]
-    assert lines[-2] == "documentation: causes/ends.md#hang"
+    assert lines[-2] == "documentation: causes/ends/hang.md"
     data = json.loads(output(capsys, run, "why", "-o", "json"))
     assert (data["state"], data["cause"]["id"], data["cause"]["ranks"]) == ("RUNNING", "hang", [3])
 

@@ -69,7 +69,7 @@ def test_a_run_that_stands_still_has_a_cause_while_it_runs(state: str) -> None:
     found = told(evidence(ALIVE, state=state, reason=None))
     cause = found.cause
     assert (cause.id, cause.standing, cause.sentence, cause.ranks) == ("hang", ESTABLISHED, SENTENCE, (3,))
-    assert (cause.node, cause.time) == (1, 100.0) and found.documentation == "causes/ends.md#hang"
+    assert (cause.node, cause.time) == (1, 100.0) and found.documentation == "causes/ends/hang.md"
     assert cause.evidence == (
         "named by the stacks and the Flight Recorder",
         "no rank is named by NCCL RAS: no answer",

@@ -62,7 +62,7 @@ def test_a_test_is_affected_by_itself_its_helpers_and_its_conftest() -> None:
 
 
 def test_a_page_is_read_by_the_tests_of_the_documentation() -> None:
-    assert affected("docs/quickstart.md") == ["tests/docs/test_docs_pages.py"]
+    assert affected("docs/tutorial/quickstart.md") == ["tests/docs/test_docs_pages.py"]
     assert affected("LICENSE") == []
 
 

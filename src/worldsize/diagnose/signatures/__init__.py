@@ -17,7 +17,7 @@ TABLES = {
     "machine": MACHINE,
     "programs": PROGRAMS,
 }
-"""Tables by the page of `docs/causes/` that describes their rows."""
+"""Tables by the folder of `docs/causes/` whose pages describe their rows."""
 
 SIGNATURES = tuple(row for table in TABLES.values() for row in table)
 
@@ -29,10 +29,10 @@ def signatures_for(rehearsal: bool) -> tuple[Signature, ...]:
 
 
 def documentation_of(cause: str) -> str:
-    """Return the place in the documentation that describes the cause with the id `cause`: a page below `docs/` and its
-    section, "causes/gpus.md#ID"."""
-    section = cause.removesuffix("-on-one-node")
-    for page, table in (*TABLES.items(), ("programs", REHEARSAL)):
-        if any(row.id == section for row in table):
-            return f"causes/{page}.md#{section}"
-    return f"causes/ends.md#{section}"
+    """Return the place in the documentation that describes the cause with the id `cause`: a page below `docs/`,
+    "causes/gpus/ID.md"."""
+    name = cause.removesuffix("-on-one-node")
+    for folder, table in (*TABLES.items(), ("programs", REHEARSAL)):
+        if any(row.id == name for row in table):
+            return f"causes/{folder}/{name}.md"
+    return f"causes/ends/{name}.md"

@@ -129,4 +129,4 @@ def _settings(options: argparse.Namespace) -> ComputeSettings:
     if ours:
         names = ", ".join(compute.name for compute in ours)
         raise UsageError("there are several computes of type hpcpack", "--compute", f"name one: {names}")
-    raise NotFound("no compute of type hpcpack is configured", None, "see docs/hpcpack.md for worldsize.toml")
+    raise NotFound("no compute of type hpcpack is configured", None, "see docs/how-to/clusters/hpcpack.md for worldsize.toml")

@@ -122,7 +122,7 @@ class ExternalCompute:
         def are_handles(made: Any) -> bool:
             return _is_list_of(Mapping, len(submissions))(made) and all(map(self._is_handle, made, submissions))
 
-        wanted = f"a list with one handle for each of {len(submissions)} runs, as docs/extending.md has them"
+        wanted = f"a list with one handle for each of {len(submissions)} runs, as docs/how-to/extending.md has them"
         return cast("list[Handle]", self._call("submit", (submissions,), are_handles, wanted))
 
     def _is_handle(self, handle: Mapping[str, Any], submission: Submission) -> bool:

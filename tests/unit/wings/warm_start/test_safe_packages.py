@@ -1,4 +1,4 @@
-"""The list in docs/warm-start.md is the list of the program."""
+"""The list in docs/explanation/warm-start.md is the list of the program."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from worldsize.wings.warm_start.safe_modules import SAFE, UNSAFE
 
-PAGE = Path(__file__).parents[4] / "docs" / "warm-start.md"
+PAGE = Path(__file__).parents[4] / "docs" / "explanation" / "warm-start.md"
 BEGIN, END = "<!-- safe modules -->", "<!-- end of safe modules -->"
 MODULES = {"scikit-learn": "sklearn", "Pillow": "PIL", "PyYAML": "yaml"}
 """What is imported of packages that people know by another name."""

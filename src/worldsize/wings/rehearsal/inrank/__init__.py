@@ -2,7 +2,7 @@
 
 Tensors stay in the CPU's memory. A tensor that a script sends to `cuda` gets the virtual device as a mark, which the
 script sees. A function mode carries the marks from arguments to results. Torch's own code sees the real device, and
-works as it does on a CPU. docs/rehearsal.md describes what is supported, refused and unknown.
+works as it does on a CPU. docs/how-to/training/rehearsal.md describes what is supported, refused and unknown.
 
 sitecustomize loads this package with torch (`import_hook`), if WORLDSIZE_INRANK names it. Standard library and torch
 only.

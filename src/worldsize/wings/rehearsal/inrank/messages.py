@@ -82,7 +82,7 @@ EVENT_TIMING = "Both events must be created with argument 'enable_timing=True'."
 EVENT_RECORDED = "Both events must be recorded before calculating elapsed time."
 
 # Messages that exist only in a rehearsal.
-REFUSED = "worldsize rehearsal: %s cannot be rehearsed on virtual GPUs (docs/rehearsal.md)"
+REFUSED = "worldsize rehearsal: %s cannot be rehearsed on virtual GPUs (docs/how-to/training/rehearsal.md)"
 WORLD = (
     "worldsize rehearsal: the script asks for a world of %d processes, and the run has %d: on a cluster this waits "
     "until the time-out. Take the world size from WORLD_SIZE"
