@@ -11,7 +11,6 @@ from typing import Any
 from scripts.documentation.tables import code, table
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "src" / "worldsize" / "wings" / "project" / "output_schemas"
-PAGES = SCHEMAS.parents[4] / "docs" / "reference" / "json"
 _PART = "#/$defs/"
 
 
@@ -25,7 +24,7 @@ def read_schemas(name: str) -> dict[str, dict[str, Any]]:
 @cache
 def place_of(part: str) -> str:
     """The name of the file that has a part."""
-    return next(path.stem for path in SCHEMAS.glob("*.json") if part in json.loads(path.read_text()).get("$defs", {}))
+    return next(path.stem for path in SCHEMAS.glob("*.json") if part in json.loads(path.read_text(encoding="utf-8")).get("$defs", {}))
 
 
 def schema_sections(name: str) -> str:
@@ -62,7 +61,7 @@ def _rows(schema: dict[str, Any], prefix: str) -> Iterator[tuple[str, str, str]]
 def _kind(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
         part = schema["$ref"].removeprefix(_PART)
-        return "[%s](%s.md#%s)" % (part, place_of(part), part)
+        return "[%s](%s-json.md#%s)" % (part, place_of(part), part)
     for key in ("anyOf", "oneOf"):
         if key in schema:
             return ", or ".join(dict.fromkeys(_kind(each) for each in schema[key]))
