@@ -24,8 +24,9 @@ WORLDSIZE_TEST_AZURE ?= $(wildcard worldsize.toml)
 N ?= 60
 SEED ?= 20261126
 TRIAL ?=
-# The page that `make causes` writes.
+# The folder that `make causes` writes, and the picture that `make pictures` draws.
 PAGE ?=
+PICTURE ?=
 # Another release of Slurm than this machine's, for the part slurm alone.
 SLURM ?=
 SECOND_SLURM := 24.11
@@ -37,7 +38,7 @@ CHECK = $(BIN)/python -m pytest -q -p no:cacheprovider --collect-only >/dev/null
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons test-azure fuzz chaos audit lint bench docs causes hangs messages clean
+.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons test-azure fuzz chaos audit lint bench docs docs-site docs-reference pictures causes hangs messages clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,9 +74,14 @@ $(VENV)/.stamp-extras: pyproject.toml | $(VENV)/.stamp-base
 	@$(PIP_INSTALL) --quiet --editable '.[all]'
 	@touch $@
 
-$(VENV)/.stamp-test: requirements/test.txt requirements/light.txt | $(VENV)/.stamp-base
+$(VENV)/.stamp-test: requirements/test.txt requirements/light.txt requirements/docs.txt | $(VENV)/.stamp-base
 	@echo '==> test tools into $(VENV)/'
 	@$(PIP_INSTALL) --quiet --requirement requirements/test.txt
+	@touch $@
+
+$(VENV)/.stamp-docs: requirements/docs.txt | $(VENV)/.stamp-base
+	@echo '==> the tools of the documentation (about 35 MB) into $(VENV)/'
+	@$(PIP_INSTALL) --quiet --requirement requirements/docs.txt
 	@touch $@
 
 test: environments system ## every capability once, for real: 17 to 28 minutes (PART=unit|local|slurm|… for one part, SLURM=24.11 for Slurm on that release, TEST_ARGS=… for pytest)
@@ -127,7 +133,17 @@ bench: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.s
 docs: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## run every command that the documentation shows
 	@$(BIN)/python -m pytest -q tests/docs $(TEST_ARGS)
 
-causes: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## the pages of docs/causes/, from the tables of signatures and runs that fail (PAGE=gpus for one, PAGE=slurm for the screens of Slurm)
+docs-site: $(VENV)/.stamp-base $(VENV)/.stamp-docs ## the documentation as a site with a search: build/site/, served by `python3 -m http.server -d build/site`
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo '==> build/site: python3 -m http.server -d build/site 8000, then http://127.0.0.1:8000'
+
+docs-reference: $(VENV)/.stamp-base $(VENV)/.stamp-extras ## the parts of the pages that are made from the code: options, keys, variables, errors, JSON
+	@$(BIN)/python -m scripts.documentation
+
+pictures: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-docs ## docs/pictures/: terminals from real runs, charts of measured figures, a run's life (PICTURE=failure for one)
+	@$(BIN)/python -m scripts.documentation.pictures $(PICTURE)
+
+causes: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## the pages of docs/causes/, from the tables of signatures and runs that fail (PAGE=gpus for one folder, PAGE=slurm for the screens of Slurm)
 	@PATH="$(abspath $(BIN)):$$PATH" PYTHONPATH=tests $(BIN)/python -m $(if $(filter slurm,$(PAGE)),causes.slurm_pages,causes.pages $(PAGE))
 
 hangs: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## docs/explanation/hang-accuracy.md: whom the watchdog names in runs that hang (HANGS='--healthy', '--slurm', or how the ids of cases begin)

@@ -1,4 +1,4 @@
-"""Put the tables of the last measurements into docs/explanation/performance/index.md: python benchmarks/tables.py [--check].
+"""Put the tables of the last measurements into docs/explanation/performance/: python benchmarks/tables.py [--check].
 
 Each block between `<!-- NAME -->` and `<!-- end NAME -->` is replaced by the tables of NAME.json. With --check nothing
 is written; the exit code says whether every block has its place and every benchmark its block.
@@ -11,11 +11,13 @@ import json
 import os
 import re
 import sys
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from harness import CHECKOUT, RESULTS, markdown
 
-PAGE = os.path.join(CHECKOUT, "docs", "performance.md")
+PAGES = sorted(Path(CHECKOUT, "docs", "explanation", "performance").glob("*.md"))
 _BLOCK = re.compile(r"<!-- (\w+) -->\n.*?<!-- end \1 -->", re.DOTALL)
 PROVISIONAL = 2.5
 
@@ -25,21 +27,22 @@ def main() -> int:
     parser.add_argument("--results", default=RESULTS, help="where the JSON files lie (default: %(default)s)")
     parser.add_argument("--check", action="store_true", help="write nothing")
     options = parser.parse_args()
-    with open(PAGE, encoding="utf-8") as file:
-        page = file.read()
-    names = {found[1] for found in _BLOCK.finditer(page)}
+    names = Counter(found[1] for page in PAGES for found in _BLOCK.finditer(page.read_text(encoding="utf-8")))
     wanted = {
         name[len("bench_") : -3] for name in os.listdir(os.path.dirname(__file__) or ".") if name.startswith("bench_")
     }
-    if names != wanted:
+    if names != Counter(wanted):
         print(
-            "docs/explanation/performance/index.md has blocks for %s, benchmarks are %s" % (sorted(names), sorted(wanted)),
+            "docs/explanation/performance/ has blocks for %s, benchmarks are %s"
+            % (sorted(names.elements()), sorted(wanted)),
             file=sys.stderr,
         )
         return 1
     if not options.check:
-        with open(PAGE, "w", encoding="utf-8") as file:
-            file.write(_BLOCK.sub(lambda found: _block(options.results, found[1], found[0]), page))
+        for page in PAGES:
+            text = page.read_text(encoding="utf-8")
+            new = _BLOCK.sub(lambda found: _block(options.results, found[1], found[0]), text)
+            page.write_text(new, encoding="utf-8")
     return 0
 
 

@@ -1,5 +1,5 @@
-"""Draw docs/pictures/architecture.svg: the packages of worldsize in their layers, and what imports what; and keep the table of
-wings in docs/explanation/architecture/index.md.
+"""Draw docs/pictures/architecture.svg: the packages of worldsize in their layers, and what imports what; and keep the
+table of wings in docs/explanation/architecture/wings.md.
 
 An arrow goes from a package to one that it imports, inside functions too; what follows from other arrows is left out.
 The wings are one box for the arrows. A package of the core that knows wings by name has a dashed frame; pointed at, it
@@ -20,8 +20,8 @@ from wing_table import unwritten, with_wings
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "worldsize"
-PICTURE = ROOT / "docs" / "architecture.svg"
-PAGE = ROOT / "docs" / "architecture.md"
+PICTURE = ROOT / "docs" / "pictures" / "architecture.svg"
+PAGE = ROOT / "docs" / "explanation" / "architecture" / "wings.md"
 
 WIDTH, HEIGHT, STEP, LETTER, GAP, MARGIN = 880, 34, 80, 8, 18, 24
 """Pixels: of the picture, of a box, from row to row, of a letter, between boxes, around everything."""

@@ -111,7 +111,7 @@ def _result_problems(name: str, command: str, again: str) -> list[str]:
 
 
 def pages() -> list[Path]:
-    return [*sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*.part"))]
+    return sorted(DOCS.rglob("*.md"))
 
 
 def shows(text: str, name: str, command: str) -> bool:
@@ -119,16 +119,15 @@ def shows(text: str, name: str, command: str) -> bool:
     lines = text.splitlines()
     typed = (command, "$ " + command)
     return any(
-        "(pictures/%s.svg)" % name in "\n".join(lines[number : number + NEAR])
+        "pictures/%s.svg)" % name in "\n".join(lines[number : number + NEAR])
         for number, line in enumerate(lines)
         if line.strip() in typed
     )
 
 
 def strangers() -> list[str]:
-    """Results and pictures that no command has made."""
-    known = {path for name in COMMANDS for path in (result_path(name), picture_path(name))}
-    found = sorted({*(DOCS / "bench").iterdir(), *(DOCS / "pictures").iterdir()} - known)
+    """Results that no command has made."""
+    found = sorted({*(DOCS / "bench").iterdir()} - set(map(result_path, COMMANDS)))
     return ["%s: scripts/draw_benchmarks.py has no command that makes it" % path.relative_to(ROOT) for path in found]
 
 

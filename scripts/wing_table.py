@@ -1,4 +1,5 @@
-"""The table of wings in docs/explanation/architecture/index.md: one row for each, whose words people write, and whose lines are counted.
+"""The table of wings in docs/explanation/architecture/wings.md: one row for each, whose words people write, and whose
+lines are counted.
 
 A number that is not off by more than a fifth stays, so that not every change is one of the table. A new wing gets a row
 of question marks, which a person has to replace; a row without its wing goes.

@@ -52,32 +52,38 @@ class Browser:
         self._session: str | None = None
         self._events: list[dict[str, Any]] = []
 
-    def open_page(self, path: Path, *, dark: bool = False, width: int = 1000, ask: tuple[str, ...] = ()) -> Shown:
-        """`ask`: expressions of JavaScript, evaluated in the page."""
+    def open_page(
+        self, page: Path | str, *, dark: bool = False, width: int = 1000, ask: tuple[str, ...] = (), until: str = ""
+    ) -> Shown:
+        """Open a file or a URL. `ask`: expressions of JavaScript, evaluated in the page. `until`: one that becomes true
+        before."""
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         try:
-            return self._shown(path, dark, width, ask)
+            return self._shown(page if isinstance(page, str) else page.as_uri(), dark, width, (until, *ask))
         finally:
             self._session = None
             self._call("Target.closeTarget", targetId=target)
 
-    def _shown(self, path: Path, dark: bool, width: int, ask: tuple[str, ...]) -> Shown:
+    def _shown(self, url: str, dark: bool, width: int, asked: tuple[str, ...]) -> Shown:
+        until, *ask = asked
         for domain in ("Page", "Network", "Log", "Runtime"):
             self._call(domain + ".enable")
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[scheme])
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
         self._events.clear()
-        self._call("Page.navigate", url=path.as_uri())
+        self._call("Page.navigate", url=url)
         self._wait_for_event("Page.loadEventFired")
+        if until:
+            self._wait_until(until)
         title, text, *answers = [
             self._call("Runtime.evaluate", expression=each, returnByValue=True)["result"].get("value")
             for each in ("document.title", "document.body.innerText", *ask)
         ]
         size = self._call("Page.getLayoutMetrics")["cssContentSize"]
         picture = base64.b64decode(self._call("Page.captureScreenshot", captureBeyondViewport=True)["data"])
-        requests, messages = self._what_happened(path.as_uri())
+        requests, messages = self._what_happened(url)
         return Shown(title, text, requests, messages, picture, int(size["width"]), answers)
 
     def _what_happened(self, url: str) -> tuple[list[str], list[str]]:
@@ -108,6 +114,12 @@ class Browser:
         assert "error" not in answer, "%s: %s" % (method, answer["error"])
         result: dict[str, Any] = answer["result"]
         return result
+
+    def _wait_until(self, expression: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not self._call("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value"):
+            assert time.monotonic() < deadline, "%s did not become true" % expression
+            time.sleep(0.02)
 
     def _wait_for_event(self, method: str) -> None:
         while all(event["method"] != method for event in self._events):

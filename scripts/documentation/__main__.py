@@ -1,7 +1,7 @@
 """Write the blocks of the documentation that are made from the code anew: `python -m scripts.documentation`.
 
-A page has a block between `<!-- from the code: KIND WORDS -->` and `<!-- end -->`. With --check, nothing is written, and
-the exit code is 1 if a block is out of date.
+A page has a block between `<!-- from the code: KIND WORDS -->` and `<!-- end -->`. With --check, nothing is written,
+and the exit code is 1 if a block is out of date.
 """
 
 from __future__ import annotations

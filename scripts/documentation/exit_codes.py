@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 
 from scripts.documentation.tables import code, table
+
 from worldsize import errors
 
-_LINE = re.compile(r"^[│├└─ ]*(?P<name>[A-Z]\w+) +(?:exit (?:= )?(?P<code>\d|the first failing rank's) *)?(?P<text>.*)$")
+_LINE = re.compile(
+    r"^[│├└─ ]*(?P<name>[A-Z]\w+) +(?:exit (?:= )?(?P<code>\d|the first failing rank's) *)?(?P<text>.*)$"
+)
 
 
 def error_rows(_: str) -> str:

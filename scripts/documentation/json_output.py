@@ -24,7 +24,11 @@ def read_schemas(name: str) -> dict[str, dict[str, Any]]:
 @cache
 def place_of(part: str) -> str:
     """The name of the file that has a part."""
-    return next(path.stem for path in SCHEMAS.glob("*.json") if part in json.loads(path.read_text(encoding="utf-8")).get("$defs", {}))
+    return next(
+        path.stem
+        for path in SCHEMAS.glob("*.json")
+        if part in json.loads(path.read_text(encoding="utf-8")).get("$defs", {})
+    )
 
 
 def schema_sections(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scripts.documentation.tables import code, table
+
 from worldsize.jobspec.config.compute_keys import COMPUTE_KEYS, keys_of_type
 from worldsize.jobspec.config.compute_types import COMPUTE_TYPES
 from worldsize.jobspec.config.files import TOP_KEYS
@@ -58,8 +59,8 @@ def job_rows(part: str) -> str:
 
 
 def configuration_rows(kind: str) -> str:
-    """Return the table of the keys of worldsize.toml; with a type of computes, of the keys that only this type has; with
-    "compute", of the keys that all computes have."""
+    """Return the table of the keys of worldsize.toml; with a type of computes, of the keys that only this type has;
+    with "compute", of the keys that all computes have."""
     if kind == "compute":
         return _table(COMPUTE_KEYS)
     if kind in COMPUTE_TYPES:

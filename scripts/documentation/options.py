@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from scripts.documentation.tables import code, table
+
 from worldsize.cli.main import ALIASES, VERBS, build_parser
 
 COMMANDS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "commands"

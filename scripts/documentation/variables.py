@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scripts.documentation.tables import code, table
+
 from worldsize.plan.rank_variables import VARIABLES
 
 

@@ -43,7 +43,7 @@ RECIPES = {
     "horovod": Recipe(("horovod.txt", "torch.txt"), "2.4 GB", script="make-horovod.sh", pythons=("3.10", "3.11")),
     "deepspeed": Recipe(("deepspeed.txt", "torch.txt"), "1.2 GB", script="make-deepspeed.sh"),
     "main": Recipe(
-        ("torch.txt", "test.txt", "light.txt", "accelerate.txt", "tensorboard.txt", "notebook.txt"),
+        ("torch.txt", "test.txt", "light.txt", "docs.txt", "accelerate.txt", "tensorboard.txt", "notebook.txt"),
         "1.7 GB",
         extras=("all",),
     ),

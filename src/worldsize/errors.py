@@ -1,7 +1,7 @@
 """The errors that worldsize raises on purpose.
 
 WorldsizeError                  exit 1
-├── UsageError                  exit 2   the user's words, files or configuration are wrong; nothing was created
+├── UsageError                  exit 2   the command line, a file or the configuration is wrong; nothing was created
 │   ├── JobError                         a job: file, line, YAML path, what was expected, the fix
 │   ├── ConfigError                      worldsize.toml: file, line, key
 │   ├── NotFound                         a run, compute or path that does not exist

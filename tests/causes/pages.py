@@ -100,8 +100,8 @@ def _index(folder: str) -> str:
     lines = [
         f"# {TITLES[folder]}",
         "",
-        "Each page describes a cause that [`worldsize why`](../../how-to/runs/failures.md#why-a-run-failed) names. The tests",
-        "produce the screens.",
+        "Each page describes a cause that [`worldsize why`](../../how-to/runs/failures.md#why-a-run-failed) names.",
+        "The tests produce the screens.",
         "",
         "| cause | meaning |",
         "| --- | --- |",

@@ -11,7 +11,8 @@ from slurm.cluster import Cluster
 from slurm.fixtures import leave_as_found
 from slurm.login import login_of
 
-from causes.pages import documented_screens, write_pages as write_folder
+from causes.pages import documented_screens
+from causes.pages import write_pages as write_folder
 from causes.slurm_case import SlurmCase, slurm_screen
 from causes.tables.slurm_cases import SLURM_CASES
 

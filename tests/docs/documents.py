@@ -4,8 +4,8 @@ Conventions, visible in the pages:
 - A ```console block is run: lines that begin with `$ ` are typed (`> ` goes on), what follows is what they print, on
   stdout and stderr together. `…` stands for anything within a line, alone on a line for any number of lines.
 - A block whose first line is `# name.ext` is that file, beside which the commands run.
-- In docs/reference/python.md, ```python blocks without a name are run in their order as one program; a ```text block after one
-  is what it prints.
+- In docs/reference/python.md, ```python blocks without a name are run in their order as one program; a ```text block
+  after one is what it prints.
 - Everything on a page happens in its order, in one directory that starts empty, with a home of its own. A page that
   trains an example finds `examples/` there.
 - ```sh blocks are not run: they need a download, a cluster or a terminal.
@@ -63,9 +63,14 @@ class Step(NamedTuple):
 
 
 def find_page(name: str) -> Path:
-    """The page of docs/ with this name, which no other page has."""
-    (page,) = (page for page in PAGES if page.name == name and page.is_relative_to(DOCS))
+    """The page of docs/ with this name, which no other page has; none of a cause."""
+    (page,) = (page for page in PAGES if page.name == name and is_named_alone(page))
     return page
+
+
+def is_named_alone(page: Path) -> bool:
+    """Whether no other page has the name of the page: those of causes and of folders may."""
+    return page.is_relative_to(DOCS) and not page.is_relative_to(DOCS / "causes") and page.name != "index.md"
 
 
 def place_of(page: Path) -> str:

@@ -42,7 +42,7 @@ _WORKSPACE = {
     '"my-workspace"': '"%s"' % Double.workspace,
     '"gpu-cluster"  ': '"cpu-cluster"\nendpoint = "ENDPOINT"  ',
 }
-"""What names the reader's workspace on docs/how-to/clusters/azure-workspace.md, and what names the one that stands for it."""
+"""What names the reader's workspace on azure-workspace.md, and what names the one that stands for it."""
 
 _PATIENCE = 120
 _MORE = 60

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from documents import DOCS, PAGES, place_of, prose
+from documents import DOCS, PAGES, is_named_alone, place_of, prose
 
 MOST_LINES = 250
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -55,7 +55,7 @@ def linked_pages(page: Path) -> set[Path]:
 
 def test_no_two_pages_have_one_name() -> None:
     """Tests find them by it."""
-    counts = Counter(page.name for page in PAGES if page.is_relative_to(DOCS) and page.name != "index.md")
+    counts = Counter(page.name for page in PAGES if is_named_alone(page))
     assert [name for name, count in counts.items() if count > 1] == []
 
 

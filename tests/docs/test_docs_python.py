@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from documents import ROOT, blocks, environment, find_page, matches, run_steps, steps
+from documents import blocks, environment, find_page, matches, run_steps, steps
 
 _PAGE = find_page("python.md")
 _MARK = "\x1e"

@@ -1,5 +1,5 @@
-"""A rank that was forked is what a plain start makes it: each row of the table in docs/explanation/warm-start.md, cold against
-warm, in real runs."""
+"""A rank that was forked is what a plain start makes it: each row of the table in
+docs/explanation/warm-start.md, cold against warm, in real runs."""
 
 from __future__ import annotations
 

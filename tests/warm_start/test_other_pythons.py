@@ -1,5 +1,5 @@
-"""The table of docs/explanation/warm-start.md on every Python that is found here, with modules that each of them has; and in a
-virtual environment."""
+"""The table of docs/explanation/warm-start.md on every Python that is found here, with modules that each of
+them has; and in a virtual environment."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         add_output_option(parser)
         parser.set_defaults(act=run_config_action)
     else:
-        parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+        parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="whose script to print")
         parser.set_defaults(act=show_completion)
 
 

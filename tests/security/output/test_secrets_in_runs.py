@@ -97,6 +97,20 @@ def test_words_of_a_step_and_of_a_setup_that_fails(cli: Cli, canaries: Canaries)
     assert canaries.in_files(cli.root, but=("project/code/job.yml",)) == []
 
 
+def test_a_secret_in_an_exception_is_in_what_its_rank_wrote_alone(cli: Cli, canaries: Canaries) -> None:
+    """Found by review: it was in the events of each node, and in the message that told the nodes to end."""
+    cli.environ.update({NAMED: canaries("Named")})
+    raising = "import os; os.environ['RANK'] == '1' and exec('raise ValueError(os.environ[\"%s\"])')" % NAMED
+    job = {"argv": [sys.executable, "-c", raising], "resources": {"instance_count": 2}, "secrets": [NAMED]}
+    cli.write("job.yml", json.dumps(job))
+    failed = cli("run", "-q", "job.yml")
+    assert failed.code == 1 and "ValueError: ***" in failed.err
+    run = cli.latest()
+    kept = canaries.in_files(cli.path(run), but=("attempt-0/logs/rank-00001.log", "attempt-0/errors/rank-00001.json"))
+    assert kept == []
+    assert "ValueError: ***" in cli.read(run, "attempt-0", "events", "node-0000.jsonl")
+
+
 TELLS = """#!/bin/sh
 test "$1" = exec || env > "$SAID/${0##*/}"
 test "$1" != pull || echo image > "$2"

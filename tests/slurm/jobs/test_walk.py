@@ -29,7 +29,8 @@ def test_the_walk_from_a_script_to_the_cluster(login: Login) -> None:
     todo = steps(PAGE)
     printed = run_steps(todo, folder, environ, PATIENCE)
     wrong = [
-        "first-cluster.md:%d\n$ %s\n--- the page says\n%s--- it printed\n%s" % (step.line, step.text, step.printed, actual)
+        "first-cluster.md:%d\n$ %s\n--- the page says\n%s--- it printed\n%s"
+        % (step.line, step.text, step.printed, actual)
         for step, actual in zip(todo, printed, strict=True)
         if not matches(step.printed, actual)
     ]

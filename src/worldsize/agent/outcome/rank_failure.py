@@ -159,11 +159,9 @@ def _error_text(error: dict[str, Any]) -> str:
     return ": ".join(filter(None, (error["type"], error["message"])))
 
 
-def without_secrets(failure: Failure | None, plan: Plan) -> Failure | None:
-    """Return the failure with the values of the plan's secrets masked in its message, because a group may be allowed to
-    read the run's records. Return None for None."""
-    if failure is None:
-        return None
+def without_secrets(failure: Failure, plan: Plan) -> Failure:
+    """Return the failure with the values of the plan's secrets masked in its message, because the message is sent to
+    the other nodes, and a group may be allowed to read the run's records."""
     from worldsize.plan.secrets_file import plan_secret_values
     from worldsize.trust.secrets import mask_values
 

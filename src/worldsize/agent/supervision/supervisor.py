@@ -260,7 +260,8 @@ class Supervisor:
         for ended in self._ranks.reap(stopped):
             self._recorder.write_event("rank_exited", ranks=ended.process.ranks, code=ended.code, stopped=stopped)
             if ended.code:
-                failures += self._ended_ranks.failures(ended, self.end.stopped_at if stopped else None)
+                found = self._ended_ranks.failures(ended, self.end.stopped_at if stopped else None)
+                failures += [without_secrets(failure, self.plan) for failure in found]
             elif not stopped:
                 if self.plan.batch is not None and is_cancelled(self.paths):
                     self._decide(Verdict(verdict.CANCEL, None))  # a script may exit with 0 although steps were ended
@@ -310,7 +311,7 @@ class Supervisor:
         code = found.code if found else 0
         node_rank, host, attempt, now = self.node.node_rank, self._host.name, self.plan.attempt, time.time()
         ranks = tuple(sorted(self._ranks.exits))
-        why, failure = (found.why, without_secrets(found.failure, self.plan)) if found else (None, None)
+        why, failure = (found.why, found.failure) if found else (None, None)
         without = self._peers.lost_nodes
         warnings = self._ended_ranks.warnings(ranks, self._ranks.leftovers) if code == 0 else ()
         if warnings and self.plan.strict:

@@ -19,11 +19,16 @@ from worldsize.service.request import KeyOrigins
 
 
 def add_run_options(parser: argparse.ArgumentParser, verb: str) -> None:
-    parser.add_argument("-w", "--world", metavar="NxM", help="N nodes × M processes per node")
+    parser.add_argument("-w", "--world", metavar="NxM", help="N nodes × M processes per node; N: nodes only")
     parser.add_argument("--nodes", type=int, metavar="N", help="the same as -w N")
     parser.add_argument("--nproc-per-node", type=int, metavar="M", help="processes per node, as -w NxM has them")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the job", dest="sets"
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a key of the job; may be repeated",
+        dest="sets",
     )
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of the ranks; may be repeated"
@@ -56,7 +61,11 @@ def add_run_options(parser: argparse.ArgumentParser, verb: str) -> None:
         help="rehearse on this machine: each node has N virtual GPUs",
     )
     parser.add_argument(
-        "--matrix", action="append", default=[], metavar="INPUT=V1,V2", help="one run for each value; each combination"
+        "--matrix",
+        action="append",
+        default=[],
+        metavar="INPUT=V1,V2",
+        help="one run for each value; if repeated, for each combination",
     )
     parser.add_argument("--count", type=int, metavar="N", help="N identical runs")
     parser.add_argument("--at-once", type=int, metavar="N", help="at most N of several runs at the same time")
@@ -69,8 +78,12 @@ def add_run_options(parser: argparse.ArgumentParser, verb: str) -> None:
             help=f"start once that run {meaning}; may be repeated",
         )
         set_completer(after, complete_runs)
-    parser.add_argument("--no-check", action="store_true", help="skip the checks of nodes and script")
-    parser.add_argument("--dry-run", action="store_true", help="print what would be started; start nothing")
+    parser.add_argument(
+        "--no-check", action="store_true", help="skip the checks of the nodes before ranks start, and of the script"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print what would be started; start nothing, write nothing"
+    )
     add_output_option(parser)
     if verb == "run":
         parser.add_argument(

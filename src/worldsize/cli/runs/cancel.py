@@ -32,7 +32,7 @@ _EXAMPLES = """examples:
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     add_run_argument(parser)
-    parser.add_argument("--now", action="store_true", help="without grace")
+    parser.add_argument("--now", action="store_true", help="send KILL at once, without the grace")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask whether it is the right run")
     add_output_option(parser)
     parser.set_defaults(act=cancel)

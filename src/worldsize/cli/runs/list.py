@@ -45,9 +45,11 @@ _EXAMPLES = """examples:
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     add_run_argument(parser, meaning="only this run, or the elements of this array")
-    parser.add_argument("-e", "--elements", action="store_true", help="each element of an array in a row")
+    parser.add_argument("-e", "--elements", action="store_true", help="each element of an array in a separate row")
     parser.add_argument("-a", "--all", action="store_true", help=f"every run, not the newest {NEWEST}")
-    parser.add_argument("-n", metavar="N", type=parse_count, default=NEWEST, dest="count", help="the newest N")
+    parser.add_argument(
+        "-n", metavar="N", type=parse_count, default=NEWEST, dest="count", help=f"the newest N (default: {NEWEST})"
+    )
     add_filter_options(parser)
     add_output_option(parser)
     parser.set_defaults(act=list_runs)

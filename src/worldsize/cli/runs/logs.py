@@ -40,15 +40,17 @@ Ctrl-C leaves the run alone."""
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     add_run_argument(parser)
-    parser.add_argument("-f", "--follow", action="store_true", help="follow until the run ends")
-    parser.add_argument("--element", metavar="ELEMENTS", help="of an array, only these elements")
+    parser.add_argument("-f", "--follow", action="store_true", help="follow until the run ends; exit with its code")
+    parser.add_argument("--element", metavar="ELEMENTS", help="of an array, only these elements, such as 0,5,8-11")
     parser.add_argument("--rank", metavar="RANKS", help="only these ranks, such as 0,5,8-11")
-    parser.add_argument("--node", metavar="NODES", help="only the ranks of these nodes")
+    parser.add_argument("--node", metavar="NODES", help="only the ranks of these nodes, such as 0,5,8-11")
     parser.add_argument("--grep", metavar="REGEX", help="only lines that match")
     parser.add_argument("--tail", metavar="N", type=parse_count, help="begin with the last N lines of each rank")
-    parser.add_argument("--since", metavar="TIME", help="begin with lines written since: 10m, 2026-11-20T14:30")
     parser.add_argument(
-        "--timestamps", action="store_true", help="print the time before each line; lines are not folded"
+        "--since", metavar="TIME", help="begin with lines written since: an age (10m), or a time (2026-11-20T14:30)"
+    )
+    parser.add_argument(
+        "--timestamps", action="store_true", help="print the time before each line; sorted by time, not folded"
     )
     parser.add_argument(
         "--fold", choices=("same", "numbers", "off"), help="fold lines equal on all ranks (default: same)"

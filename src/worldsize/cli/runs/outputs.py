@@ -74,7 +74,9 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         parser.set_defaults(act=run_fetch)
     else:
         parser.set_defaults(act=show_outputs)
-    parser.add_argument("--no-fetch", action="store_true", help="do not query the service")
+    parser.add_argument(
+        "--no-fetch", action="store_true", help="do not query the service: only files that are already here"
+    )
     add_output_option(parser)
 
 

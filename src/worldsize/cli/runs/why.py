@@ -30,7 +30,7 @@ _EXAMPLES = """examples:
 def configure(name: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     add_run_argument(parser)
-    parser.add_argument("--all", action="store_true", help="of an array: all its runs that failed, folded by cause")
+    parser.add_argument("--all", action="store_true", help="of an array: all its failed runs, grouped by cause")
     add_output_option(parser)
     parser.set_defaults(act=_show_why)
 

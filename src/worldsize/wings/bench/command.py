@@ -64,9 +64,20 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--environment", metavar="NAME", help="the environment of the ranks, as `environment:` of a job"
     )
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key", dest="sets")
-    parser.add_argument("--timeout", type=parse_seconds, metavar="SECONDS", help="cancel a run after this time")
-    parser.add_argument("--to", metavar="DIR", help="where the result is written (default: bench-WHAT-<time> here)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key; may be repeated", dest="sets"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=parse_seconds,
+        metavar="SECONDS",
+        help="cancel a run after this time, the time in a queue included",
+    )
+    parser.add_argument(
+        "--to",
+        metavar="DIR",
+        help="where the result is written (default: bench-WHAT-<time> here); continues an interrupted one",
+    )
     parser.add_argument("--against", metavar="FILE", help="compare with an earlier result.json, or its directory")
     parser.add_argument("--dry-run", action="store_true", help="print the runs; start nothing")
     add_output_option(parser)

@@ -36,8 +36,12 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     job = parser.add_argument("job", nargs="?", metavar="JOB.YML", help="the job file, or a script; none: only nodes")
     set_completer(job, complete_job_files)
     parser.add_argument("--code", metavar="DIR", help="with a command after --: its code directory (default: here)")
-    parser.add_argument("-w", "--world", metavar="NxM", help="N nodes × M processes per node")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key", dest="sets")
+    parser.add_argument(
+        "-w", "--world", metavar="NxM", help="N nodes × M processes per node (default without a job: 2x1; here 1x1)"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key; may be repeated", dest="sets"
+    )
     compute = parser.add_argument("--compute", metavar="NAME", help="where (default: from the job or configuration)")
     set_completer(compute, complete_computes)
     for option, meaning in (("--only", "check only this"), ("--skip", "skip this check")):
@@ -45,8 +49,15 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
             option, action="append", default=[], metavar="ROW", help=f"{meaning}; may be repeated"
         )
         set_completer(rows, complete_rows)
-    parser.add_argument("--timeout", type=parse_seconds, metavar="SECONDS", help="cancel the check after this time")
-    parser.add_argument("--exclude-bad", action="store_true", help="then submit the job without the bad nodes")
+    parser.add_argument(
+        "--timeout",
+        type=parse_seconds,
+        metavar="SECONDS",
+        help="cancel the check after this time, the time in the queue included; code 124",
+    )
+    parser.add_argument(
+        "--exclude-bad", action="store_true", help="then submit the job at the same size without the bad nodes"
+    )
     parser.add_argument(
         "--dry-run", action="store_true", help="print the run that would check the nodes; start nothing"
     )

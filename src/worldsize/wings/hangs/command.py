@@ -50,7 +50,7 @@ def configure(name: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", metavar="SECONDS", type=parse_seconds, help="time between the two looks (default: 2, at most 60)"
     )
-    parser.add_argument("--once", action="store_true", help="one look: no verdict")
+    parser.add_argument("--once", action="store_true", help="one look: groups of ranks, and no verdict")
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",

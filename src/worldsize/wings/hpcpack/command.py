@@ -32,13 +32,17 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action", choices=("share", "check"), metavar="share|check", help="mount the share, or check it"
     )
-    compute = parser.add_argument("--compute", metavar="NAME", help="the compute (default: the one of type hpcpack)")
+    compute = parser.add_argument(
+        "--compute", metavar="NAME", help="the compute (default: the default compute, or the only one of type hpcpack)"
+    )
     set_completer(compute, complete_computes)
     parser.add_argument("--apply", action="store_true", help="share: mount it on this node now, as root")
     parser.add_argument("--head", metavar="SHARE", help="share: its Windows path (default: as configured)")
     parser.add_argument("--at", metavar="DIR", help="share: the mount point (default: as configured, or /app)")
     parser.add_argument("--user", metavar="USER", help="share: the account on the cluster (default: as configured)")
-    parser.add_argument("--owner", metavar="USER[:GROUP]", help="share: the files' owner on the node")
+    parser.add_argument(
+        "--owner", metavar="USER[:GROUP]", help="share: the files' owner on the node (default: the user's name)"
+    )
     parser.add_argument(
         "--mode", metavar="MODE", help="share: mode of files and directories (default: 0700, 0750 with a group)"
     )
@@ -129,4 +133,6 @@ def _settings(options: argparse.Namespace) -> ComputeSettings:
     if ours:
         names = ", ".join(compute.name for compute in ours)
         raise UsageError("there are several computes of type hpcpack", "--compute", f"name one: {names}")
-    raise NotFound("no compute of type hpcpack is configured", None, "see docs/how-to/clusters/hpcpack.md for worldsize.toml")
+    raise NotFound(
+        "no compute of type hpcpack is configured", None, "see docs/how-to/clusters/hpcpack.md for worldsize.toml"
+    )

@@ -47,8 +47,10 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         help="the value shown for several runs (default: last)",
     )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--used", action="store_true", help="the use of nodes, GPUs and ranks")
-    form.add_argument("--csv", action="store_true", help="every value, one in a row")
+    form.add_argument(
+        "--used", action="store_true", help="the CPUs, memory, network and GPUs that nodes and ranks have used"
+    )
+    form.add_argument("--csv", action="store_true", help="every value, one in a row, as CSV")
     form.add_argument("--plot", metavar="FILE", help="a picture, .png or .svg (extra plots)")
     add_output_option(parser)
     parser.set_defaults(act=show_metrics)

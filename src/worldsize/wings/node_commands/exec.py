@@ -43,14 +43,20 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.usage = "worldsize exec [options] [RUN] -- COMMAND …"
     add_run_argument(parser, meaning="a running run (default: the latest)")
     parser.add_argument(
-        "--node", metavar="NODES", action="append", default=[], help="only these nodes: 0,2-3, or a host's name"
+        "--node",
+        metavar="NODES",
+        action="append",
+        default=[],
+        help="only these nodes: 0,2-3, or a host's name; may be repeated",
     )
     parser.add_argument("-w", "--world", metavar="N", type=parse_count, help="no run: N nodes")
     compute = parser.add_argument(
         "--compute", metavar="NAME", help="no run: nodes of this compute (one, on HPC Pack all)"
     )
     set_completer(compute, complete_computes)
-    parser.add_argument("-a", "--all", action="store_true", help="no run: every usable node of the compute")
+    parser.add_argument(
+        "-a", "--all", action="store_true", help="no run: every usable node of the compute, once all have room"
+    )
     parser.add_argument(
         "--timeout", metavar="SECONDS", type=parse_seconds, help="stop the command after this time, with code 124"
     )

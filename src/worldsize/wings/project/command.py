@@ -50,7 +50,12 @@ _EXAMPLES = {
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES[verb]
     if verb == "schema":
-        what = parser.add_argument("what", nargs="*", metavar="VERB", help="the schema of the output of VERB -o json")
+        what = parser.add_argument(
+            "what",
+            nargs="*",
+            metavar="VERB",
+            help="the schema of the output of VERB -o json; may be two words: env list",
+        )
         set_completer(what, complete_words)
         parser.set_defaults(act=show_schema)
         return

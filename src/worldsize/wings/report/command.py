@@ -40,7 +40,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--environment",
         action="store_true",
-        help="all variables of the submitter, not only those of libraries",
+        help="all variables of the submitter (masked), not only those of libraries",
     )
     parser.add_argument("--force", action="store_true", help="replace FILE even if it is not a page")
     parser.set_defaults(act=report)

@@ -70,8 +70,8 @@ def test_a_page_must_show_the_command_and_below_it_the_picture(docs, text):
 
 
 def test_files_that_no_command_makes_are_told(docs):
-    (docs / "pictures" / "old.svg").write_text("<svg/>")
-    assert problems() == ["pictures/old.svg: scripts/draw_benchmarks.py has no command that makes it"]
+    (docs / "bench" / "old.json").write_text("{}")
+    assert problems() == ["bench/old.json: scripts/draw_benchmarks.py has no command that makes it"]
 
 
 def test_a_result_that_is_missing_is_told(docs):

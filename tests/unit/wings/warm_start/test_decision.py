@@ -1,4 +1,4 @@
-"""Whether ranks start warm, with which modules, and what is said of it: each row of "When" in docs/explanation/warm-start.md."""
+"""Whether ranks start warm, with which modules, and what is said of it: each row of "When" in warm-start.md."""
 
 from __future__ import annotations
 

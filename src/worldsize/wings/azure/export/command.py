@@ -26,11 +26,18 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", choices=("azureml",), metavar="azureml", help="whose file to write")
     job = parser.add_argument("job", metavar="JOB.YML", help="the job file")
     set_completer(job, complete_job_files)
-    parser.add_argument("--to", metavar="FILE", help="write it there (default: standard output)")
+    parser.add_argument(
+        "--to", metavar="FILE", help="write it there, with paths relative to its directory (default: stdout)"
+    )
     parser.add_argument("--force", action="store_true", help="overwrite FILE")
     parser.add_argument("-w", "--world", metavar="NxM", help="N nodes × M processes per node")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the job", dest="sets"
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a key of the job; may be repeated",
+        dest="sets",
     )
     add_output_option(parser)
     parser.set_defaults(act=export)

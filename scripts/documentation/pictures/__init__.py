@@ -1,0 +1,1 @@
+"""The pictures of the documentation: terminals from real runs, a run's life, charts of measured figures."""
