@@ -74,7 +74,7 @@ def _table(keys: Keys) -> str:
 
 def _rows(keys: Keys, prefix: str = "") -> Iterator[tuple[str, str, str]]:
     for name, key in keys.items():
-        yield code(prefix + name), _value(key), key.doc
+        yield code(prefix + name), _value(key), key.doc.replace("\\", r"\\")
         if key.kind == "wing":
             wing = find_module(key.home)
             yield from _rows(wing.KEYS if wing else {}, prefix + name + ".")

@@ -111,6 +111,23 @@ def _index(folder: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def overview() -> str:
+    """The page that leads to those of all causes."""
+    lines = [
+        "# Causes of failures",
+        "",
+        "Each page describes one cause that [`worldsize why`](../how-to/runs/failures.md#why-a-run-failed) names: what it",
+        "means, which program prints which line, what to do, and a screen that a test produced.",
+        "[Cause analysis](../explanation/cause-analysis.md) explains how a cause is found.",
+        "",
+        "![worldsize why: the cause, the chain of what followed, and what to do](../pictures/why.svg)",
+    ]
+    for folder, title in TITLES.items():
+        names = ", ".join(f"[{name}]({folder}/{name}.md)" for name in entries(folder))
+        lines += ["", f"## [{title}]({folder}/index.md)", "", names]
+    return "\n".join(lines) + "\n"
+
+
 def _entry_lines(entry: Entry) -> Iterator[str]:
     yield "; or: ".join(each[0].upper() + each[1:] for each in entry.meanings) + "."
     if entry.sources:
@@ -137,6 +154,7 @@ def write_pages(folder: str, screens: Mapping[str, str]) -> None:
         path.unlink()
     for name, text in texts.items():
         (FOLDER / folder / name).write_text(text)
+    (FOLDER / "index.md").write_text(overview())
 
 
 def take_screens(folder: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from causes.pages import FOLDER, TITLES, documented_screens, entries, page_texts
+from causes.pages import FOLDER, TITLES, documented_screens, entries, overview, page_texts
 from causes.tables.cases import CASES
 from causes.tables.slurm_cases import SLURM_CASES
 
@@ -18,6 +18,10 @@ def test_pages_are_those_of_their_table(folder: str) -> None:
     assert pages == page_texts(folder, screens), "make causes PAGE=%s" % folder
     titles = {case.title for case in (*CASES[folder], *SLURM_CASES)}
     assert set(screens) <= titles
+
+
+def test_all_causes_are_on_one_page() -> None:
+    assert (FOLDER / "index.md").read_text() == overview()
 
 
 @pytest.mark.parametrize("folder", TITLES)

@@ -21,6 +21,7 @@ _SLOW = {
     "azure-job.md": 120,
     "azure-workspace.md": 240,
     "hpcpack.md": 240,
+    "hpcpack-cluster.md": 240,
     "data-parallel.md": 240,
     "convert.md": 300,
     "rehearsal.md": 120,

@@ -32,7 +32,7 @@ HEAD: Mapping[str, Key] = {
     "ca_file": Key("path", "Certificates of the head's authority, unless it is a public one.",
                    blank=False),
     "verify": Key("flag", "Whether the head's certificate is verified (true)."),
-    "as_user": Key("text", "The user for whom an administrator acts.", blank=False),
+    "as_user": Key("text", "The user on whose behalf an administrator acts.", blank=False),
     "generation": Key("as_text", "The version whose API the head has: 2016 or 2019 (default: detected).",
                       choices=("2016", "2019"), harmless=True),
 }  # fmt: skip

@@ -13,7 +13,7 @@ from worldsize.wings.checks.selection import all_ids
 from worldsize.wings.environments.inspect import report_rows
 from worldsize.wings.hpcpack import check_rows, cluster_check
 
-DOCS = Path(__file__).resolve().parents[5] / "docs"
+DOCS = Path(__file__).resolve().parents[5] / "docs" / "how-to"
 WHOLE_ONLY = {id for check in (*NODE_CHECKS, *STAGES) if not check.cheap for id in check.ids}
 
 
@@ -30,9 +30,9 @@ def constants(module: object, beginning: str) -> set[str]:
 @pytest.mark.parametrize(
     ("page", "ids"),
     [
-        ("check.md", set(all_ids())),
-        ("hpcpack.md", constants(check_rows, "hpcpack.") | constants(cluster_check, "hpcpack.")),
-        ("offline.md", constants(report_rows, "env.")),
+        ("runs/check.md", set(all_ids())),
+        ("clusters/hpcpack-cluster.md", constants(check_rows, "hpcpack.") | constants(cluster_check, "hpcpack.")),
+        ("clusters/offline.md", constants(report_rows, "env.")),
     ],
 )
 def test_the_table_has_each_row_once(page: str, ids: set[str]) -> None:
@@ -40,5 +40,10 @@ def test_the_table_has_each_row_once(page: str, ids: set[str]) -> None:
 
 
 def test_the_page_says_what_the_cheap_form_leaves_out() -> None:
-    text = (DOCS / "check.md").read_text(encoding="utf-8").partition("The cheap form leaves out")[2].partition(".\n")[0]
+    text = (
+        (DOCS / "runs" / "check.md")
+        .read_text(encoding="utf-8")
+        .partition("The cheap form leaves out")[2]
+        .partition(".\n")[0]
+    )
     assert set(re.findall(r"`([^`]+)`", text)) == WHOLE_ONLY
