@@ -1,7 +1,7 @@
 """The hooks of mkdocs for the documentation's site: its navigation, and links to files outside of `docs/`.
 
 The navigation follows the folders. In a folder, `index.md` comes first, then the pages in the order in which it links
-to them. A file of the repository that a page links to, such as an example, becomes a file of the site, below `project/`.
+to them. A file of the repository that a page links to, such as an example, is a file of the site, below `project/`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _PARTS = ("tutorial", "how-to", "reference", "causes", "explanation")
 
 
 def on_config(config: Any) -> Any:
-    """Set the navigation, and serve the site without its folder of caches."""
-    config["nav"] = ["index.md", *({_title(DOCS / part / "index.md"): _entries(DOCS / part)} for part in _PARTS)]
-    config["nav"].append("glossary.md")
+    """Set the navigation."""
+    parts = [{_title(DOCS / part / "index.md"): _entries(DOCS / part)} for part in _PARTS]
+    config["nav"] = [{"Home": "index.md"}, *parts, "glossary.md"]
     return config
 
 

@@ -116,8 +116,8 @@ def overview() -> str:
     lines = [
         "# Causes of failures",
         "",
-        "Each page describes one cause that [`worldsize why`](../how-to/runs/failures.md#why-a-run-failed) names: what it",
-        "means, which program prints which line, what to do, and a screen that a test produced.",
+        "Each page describes one cause that [`worldsize why`](../how-to/runs/failures.md#why-a-run-failed) names:",
+        "what it means, which program prints which line, what to do, and a screen that a test produced.",
         "[Cause analysis](../explanation/cause-analysis.md) explains how a cause is found.",
         "",
         "![worldsize why: the cause, the chain of what followed, and what to do](../pictures/why.svg)",

@@ -1,4 +1,4 @@
-"""docs/how-to/guides.md: the tests that it names exist, each row has its word and proof, the words are counted right."""
+"""docs/how-to/guides.md: the tests that it names exist, each row has its word and proof, and they are counted."""
 
 from __future__ import annotations
 

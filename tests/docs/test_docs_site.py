@@ -1,5 +1,5 @@
-"""The documentation's site: it is built without a warning, all of its links lead somewhere, its search finds what people
-look for."""
+"""The documentation's site: it is built without a warning, all of its links lead somewhere, and its search finds
+what people look for."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 from browser import run_browser
-from docs.questions import QUESTIONS, Question
 from documents import DOCS, ROOT
+from questions import QUESTIONS, Question
 
 pytestmark = pytest.mark.timeout(180)
 FIRST = 5
@@ -74,7 +74,7 @@ def test_no_link_is_dead(site: Path) -> None:
                 wanted and target.suffix == ".html" and wanted not in read_page(target).anchors
             ):
                 dead.append("%s: %s" % (path.relative_to(site), link))
-    assert dead == []
+    assert dead == [], "\n".join(dead)
 
 
 def test_the_site_needs_no_other_server(site: Path) -> None:

@@ -55,8 +55,8 @@ OURS: Keys = {
     "build_on": Key("text", "Where build steps are executed: here (login), or on a node of the compute.",
                     choices=("login", "compute")),
     "prerequisites": Key("texts", "What a build needs of its machine: gcc>=7.2, mpi, cuda.", blank=False),
-    "distribute": Key("text", "How nodes get it: from the shared directory (shared), unpacked on their own disks (local), "
-                      "or local for a built one on eight and more nodes (auto).",
+    "distribute": Key("text", "How nodes get it: from the shared directory (shared), unpacked on their own disks "
+                      "(local), or local for a built one on eight and more nodes (auto).",
                       choices=("auto", "shared", "local")),
     "clobber": Key("text", "What happens where pip changes a file of conda's: fail (the default) or warn.",
                    choices=("fail", "warn")),

@@ -134,7 +134,9 @@ JOB: Keys = {
     "input_types": Key("objects", "The types of the inputs' values.", keys=INPUT_TYPE),
     "outputs": Key("outputs", "The job's outputs; ${{outputs.name}} is a writable directory."),
     "queue_settings": Key("object", "For the service.", keys=QUEUE_SETTINGS),
-    "services": Key("objects", "TensorBoard and JupyterLab next to the first rank; others on Azure ML alone.", keys=SERVICE),
+    "services": Key(
+        "objects", "TensorBoard and JupyterLab next to the first rank; others on Azure ML alone.", keys=SERVICE
+    ),
     "identity": Key("object", "For the service.", keys=IDENTITY),
     "parent_job_name": Key("text", "For the service."),
     "conventions": Key("texts", "Narrow the environment conventions to these.", choices=CONVENTIONS),

@@ -81,9 +81,8 @@ def _parse_options(words: Sequence[str]) -> argparse.Namespace:
         parser.add_argument(*names, default="")
     options, unknown = parser.parse_known_args(words)
     if unknown:
-        raise Mistake(
-            f"nvidia-smi of a rehearsal does not know {unknown[0].partition('=')[0]} (docs/how-to/training/rehearsal.md)"
-        )
+        option = unknown[0].partition("=")[0]
+        raise Mistake(f"nvidia-smi of a rehearsal does not know {option} (docs/how-to/training/rehearsal.md)")
     return options
 
 

@@ -1,5 +1,5 @@
-"""Names that cannot be rehearsed: using one is an error that states this. docs/how-to/training/rehearsal.md contains the
-same table.
+"""Names that cannot be rehearsed: using one is an error that states this. docs/how-to/training/rehearsal.md contains
+the same table.
 
 The other names of torch.cuda and torch.accelerator are listed in `tests/rehearsal/cuda_names.py`.
 """
