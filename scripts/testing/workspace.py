@@ -14,8 +14,8 @@ VARIABLE = "WORLDSIZE_TEST_AZURE"
 
 NEEDS = (
     "which workspace? make test-azure COMPUTE=cloud WORLDSIZE_TEST_AZURE=path/to/worldsize.toml, a file with a table "
-    "[compute.cloud] of type azureml that names an environment "
-    "(docs/how-to/clusters/azure-workspace.md); you are whoever `az login` says, or the service principal in AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET"
+    "[compute.cloud] of type azureml that names an environment (docs/how-to/clusters/azure-workspace.md); you are "
+    "whoever `az login` says, or the service principal in AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET"
 )
 
 
