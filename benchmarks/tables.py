@@ -1,7 +1,8 @@
 """Put the tables of the last measurements into docs/explanation/performance/: python benchmarks/tables.py [--check].
 
-Each block between `<!-- NAME -->` and `<!-- end NAME -->` is replaced by the tables of NAME.json. With --check nothing
-is written; the exit code says whether every block has its place and every benchmark its block.
+Each block between `<!-- NAME -->` and `<!-- end NAME -->` is replaced by the tables of NAME.json, and the table of all
+limits in index.md by those of the blocks. With --check nothing is written; the exit code says whether every block has
+its place, every benchmark its block, and the table of limits the blocks' limits.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from harness import CHECKOUT, RESULTS, markdown
 PAGES = sorted(Path(CHECKOUT, "docs", "explanation", "performance").glob("*.md"))
 _BLOCK = re.compile(r"<!-- (\w+) -->\n.*?<!-- end \1 -->", re.DOTALL)
 PROVISIONAL = 2.5
+INDEX = PAGES[0].with_name("index.md")
+BEGIN, END = "<!-- limits -->\n", "<!-- end of limits -->\n"
+_LIMITS = re.compile(r"\*\*Limits\*\*\n\n((?:\|.*\n)+)")
 
 
 def main() -> int:
@@ -43,7 +47,37 @@ def main() -> int:
             text = page.read_text(encoding="utf-8")
             new = _BLOCK.sub(lambda found: _block(options.results, found[1], found[0]), text)
             page.write_text(new, encoding="utf-8")
+    return _renew_limits(options.check)
+
+
+def _renew_limits(check: bool) -> int:
+    """Write the table of all limits; with `check`, exit code 1 where it is not that of the pages."""
+    text = INDEX.read_text(encoding="utf-8")
+    head, _, rest = text.partition(BEGIN)
+    new = head + BEGIN + limits_table() + END + rest.partition(END)[2]
+    if check and new != text:
+        print("docs/explanation/performance/index.md has not the limits of the pages: python benchmarks/tables.py")
+        return 1
+    if not check:
+        INDEX.write_text(new, encoding="utf-8")
     return 0
+
+
+def limits_table() -> str:
+    """The limits of all blocks, each with the page of its block; NO leads to the reason."""
+    rows = []
+    for page in PAGES:
+        for block in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+            for table in _LIMITS.finditer(block[0]):
+                for line in table[1].splitlines()[2:]:
+                    what, asked, measured, holds = (cell.strip() for cell in line.strip("| ").split(" | "))
+                    shown = "[NO](%s#what-limits-it)" % page.name if holds == "NO" else holds
+                    rows.append(("[%s](%s)" % (block[1].replace("_", " "), page.name), what, asked, measured, shown))
+    held = sum(row[-1] == "yes" for row in rows)
+    lines = [
+        "| %s |" % " | ".join(row) for row in (("benchmark", "what", "asked", "measured", "holds"), ["---"] * 5, *rows)
+    ]
+    return "\n%d of %d limits hold. The word NO leads to the reason.\n\n%s\n\n" % (held, len(rows), "\n".join(lines))
 
 
 def _block(results: str, name: str, former: str) -> str:

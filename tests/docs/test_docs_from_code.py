@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
-from documents import DOCS, PAGES, place_of, prose
+from documents import DOCS, PAGES, ROOT, place_of, prose
 from scripts.documentation.blocks import KINDS, renew
 from scripts.documentation.pictures.charts import CHARTS, Chart, is_current
 from scripts.documentation.pictures.life import FINAL, STATES, STEPS
@@ -51,6 +53,12 @@ def test_the_words_of_conventions_are_documented() -> None:
 def test_charts_show_the_tables_of_their_pages(chart: Chart) -> None:
     picture = DOCS / "pictures" / (chart.name + ".svg")
     assert is_current(chart, picture.read_text(encoding="utf-8")), "run: make pictures"
+
+
+def test_all_limits_of_benchmarks_are_in_one_table() -> None:
+    command = [sys.executable, "benchmarks/tables.py", "--check"]
+    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_a_runs_life_has_its_states_and_files() -> None:
