@@ -28,7 +28,11 @@ from driver import lend_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = [*sorted(ROOT.glob("*.md")), *(page for page in sorted(DOCS.rglob("*.md")) if page.parent.name != "evidence")]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *(page for page in sorted(DOCS.rglob("*.md")) if page.parent.name != "evidence"),
+    *sorted((ROOT / "examples").rglob("README.md")),
+]
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"# ([\w./-]+\.(?:py|yml|toml|sh|txt|amlignore))\n")

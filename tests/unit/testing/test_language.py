@@ -15,7 +15,7 @@ from source_code import ROOT, SOURCE
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "evidence"),
-    ROOT / "examples" / "README.md",
+    *sorted((ROOT / "examples").rglob("README.md")),
 ]
 
 _VERBS = """

@@ -1,7 +1,7 @@
 """The examples that come with worldsize: their index, and copies of them.
 
 An installed worldsize has them in its package, as `examples`; in a checkout they are in the folder of that name at its
-root. Their index is `README.md` there: a row of its table for each example, and the commands under its heading.
+root. Their index is `README.md` there, with a row for each example; the commands of an example are in its own.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from worldsize.errors import ConfigError, NotFound
 from worldsize.registry import source_file
 
 INDEX = "README.md"
-_ROW = re.compile(r"^\| \[([\w-]+)\]\(#[\w-]+\) \| (.+?) \| (.*?) \| (.*?) \|$", re.MULTILINE)
-_COMMANDS = re.compile(r"^## ([\w-]+)\n.*?^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_ROW = re.compile(r"^\| \[([\w-]+)\]\([\w-]+/README\.md\) \| (.+?) \| (.*?) \| (.*?) \|$", re.MULTILINE)
+_COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NOT_COPIED = ("__pycache__", "data", "outputs")
 _CODE_BESIDE = re.compile(rb'\bcode(: |=\\")\.\./([\w-]+)/([\w-]+)')
 """The pattern of a reference to another example's code, in a job file and in a notebook."""
@@ -56,13 +56,19 @@ def examples_directory() -> str:
 
 def read_examples(directory: str) -> list[Example]:
     """Return all of worldsize's examples in `directory`, in the order of the index, README.md."""
+    rows = _ROW.findall(_read_page(directory))
+    return [Example(*row, _read_commands(os.path.join(directory, row[0]))) for row in rows]
+
+
+def _read_commands(directory: str) -> str:
+    """Return the commands on the page of the example in `directory`; "" if the page has none."""
+    found = _COMMANDS.search(_read_page(directory))
+    return found[1].rstrip("\n") if found else ""
+
+
+def _read_page(directory: str) -> str:
     with open(os.path.join(directory, INDEX), encoding="utf-8") as file:
-        text = file.read()
-    commands = dict(_COMMANDS.findall(text))
-    return [
-        Example(name, description, needs, time, commands.get(name, "").rstrip("\n"))
-        for name, description, needs, time in _ROW.findall(text)
-    ]
+        return file.read()
 
 
 def find_example(directory: str, name: str) -> Example:
@@ -78,9 +84,10 @@ def find_example(directory: str, name: str) -> Example:
 
 def files_of(directory: str, name: str) -> dict[str, bytes]:
     """Return the content of the files of the example `name`, by their paths below the example, as they are in a copy.
-    Code that its job uses from a neighbouring example is included in the copy, and references to an environment of the
-    checkout are removed."""
+    Code that its job uses from a neighbouring example is included in the copy. Its page, which is about a checkout, and
+    references to an environment of the checkout are left out."""
     files = dict(_read_files(os.path.join(directory, name)))
+    files.pop(INDEX, None)
     for path, data in list(files.items()):
         if not path.endswith((".yml", ".ipynb")):
             continue
