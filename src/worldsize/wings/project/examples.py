@@ -56,8 +56,10 @@ def examples_directory() -> str:
 
 def read_examples(directory: str) -> list[Example]:
     """Return all of worldsize's examples in `directory`, in the order of the index, README.md."""
-    rows = _ROW.findall(_read_page(directory))
-    return [Example(*row, _read_commands(os.path.join(directory, row[0]))) for row in rows]
+    return [
+        Example(name, description, needs, time, _read_commands(os.path.join(directory, name)))
+        for name, description, needs, time in _ROW.findall(_read_page(directory))
+    ]
 
 
 def _read_commands(directory: str) -> str:
