@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from worldsize.cli.run.follow_signals import DetachRequest, FollowSignals
 
-_NUMBERS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
+_NUMBERS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGALRM)
 
 
 class CancelledRun:
@@ -57,6 +59,29 @@ def test_while_it_is_submitted_they_wait_for_it(signals: FollowSignals, capsys: 
     os.kill(os.getpid(), signal.SIGINT)
     os.kill(os.getpid(), signal.SIGINT)
     assert run.cancelled == [False, True], "the second one at once, and no further one"
+
+
+def test_a_cancel_waits_for_the_end_of_an_import(
+    signals: FollowSignals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle of one, a cancel would find modules of which a part is missing."""
+    text = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\ncancelled = ['imported']\n"
+    (tmp_path / "imported_by_a_cancel.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found: list[str] = []
+
+    class Importing(CancelledRun):
+        def cancel(self, now: bool) -> None:
+            from imported_by_a_cancel import cancelled
+
+            found.extend(cancelled)
+
+    signals.attach(cast("Any", Importing()))
+    importlib.import_module("imported_by_a_cancel")
+    assert signals.has_cancelled
+    while not found:
+        signal.pause()
+    assert found == ["imported"]
 
 
 def test_two_that_waited_cancel_at_once(signals: FollowSignals) -> None:

@@ -9,8 +9,15 @@ from worldsize.errors import WorldsizeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import FrameType
+
     from worldsize.service.runs.array import RunArray
     from worldsize.service.runs.run import Run
+
+_IMPORTING = "<frozen importlib._bootstrap"
+"""The beginning of the file names of the code that imports modules."""
+_POSTPONED = 0.02
+"""Seconds after which a cancel that arrived in the middle of an import is tried again."""
 
 
 class DetachRequest(Exception):
@@ -26,8 +33,8 @@ class FollowSignals:
     closing terminal and TERM leave the run running.
 
     While there is no run, each of these signals only ends this process. From `hold` on they wait, until `attach` names
-    the run that they are for. Signals that were ignored when this process was started (nohup, a background job) stay
-    ignored.
+    the run that they are for. A Ctrl-C in the middle of an import waits for its end, since a cancel needs modules that may
+    be incomplete then. Signals that were ignored when this process was started (nohup, a background job) stay ignored.
     """
 
     def __init__(self) -> None:
@@ -52,19 +59,31 @@ class FollowSignals:
         """Apply the signals that this process receives from now on, and those that were kept, to `run`: Ctrl-C cancels
         it."""
         self._is_holding, self._run = True, run
-        while self._waiting:
-            self._waiting -= 1
-            self._cancel()
+        self._cancel_waiting()
 
     def release(self) -> None:
         """Let signals end this process again, because there is no run any more that they could cancel or leave."""
         self._is_holding, self._run = False, None
 
-    def _cancel(self, *_: object) -> None:
+    def _cancel_waiting(self, number: int = 0, frame: FrameType | None = None) -> None:
+        """Cancel the run once for each Ctrl-C that has waited, unless a module is being imported."""
+        if _is_importing(frame):
+            return self._postpone()
+        while self._waiting and self._run is not None:
+            self._waiting -= 1
+            self._cancel()
+
+    def _postpone(self) -> None:
+        signal.signal(signal.SIGALRM, self._cancel_waiting)
+        signal.setitimer(signal.ITIMER_REAL, _POSTPONED)
+
+    def _cancel(self, number: int = 0, frame: FrameType | None = None) -> None:
         if not self._is_holding:
             raise KeyboardInterrupt
-        if self._run is None:
+        if self._run is None or _is_importing(frame):
             self._waiting += 1
+            if self._run is not None:
+                self._postpone()
             return
         self._cancels += 1
         if self._cancels > 2:
@@ -96,3 +115,12 @@ class FollowSignals:
         self._following = True
         if self._left is not None:
             raise DetachRequest(self._left)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Return whether the code that a signal has interrupted is part of an import."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_IMPORTING):
+            return True
+        frame = frame.f_back
+    return False
