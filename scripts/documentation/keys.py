@@ -85,7 +85,7 @@ def _rows(keys: Keys, prefix: str = "") -> Iterator[tuple[str, str, str]]:
 
 def _value(key: Key) -> str:
     if key.choices:
-        return ", ".join(map(code, key.choices))
+        return ("list of " if key.kind == "texts" else "") + ", ".join(map(code, key.choices))
     text = _VALUES[key.kind]
     if key.minimum is not None and key.maximum is not None:
         text += ", %s to %s" % (_number(key.minimum), _number(key.maximum))

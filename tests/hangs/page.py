@@ -38,8 +38,8 @@ _INTRODUCTION = """\
 # How often a hang is named
 
 [`watchdog`](../how-to/runs/hang.md#when-a-run-hangs) finds the rank that keeps the others waiting. These are runs of
-programs that hang on purpose, unmodified by worldsize, with PyTorch on gloo, Open MPI, or only sockets and files; and of
-programs that are slow but healthy. `make hangs` runs them and writes this page. Each is one run, on a machine with two
+programs that hang on purpose, unmodified by worldsize, with PyTorch on gloo, Open MPI, or only sockets and files; and
+of programs that are slow but healthy. `make hangs` runs them and writes this page. Each is one run, on a machine with two
 cores; the limit was 4 s of silence (`watchdog: {timeout: 4, action: stop}`) unless the row has another one. NCCL's part
 (its watchdog's lines, its Flight Recorder, its RAS) is *simulated* in unit tests: no run here had a GPU.
 

@@ -33,8 +33,8 @@ class FollowSignals:
     closing terminal and TERM leave the run running.
 
     While there is no run, each of these signals only ends this process. From `hold` on they wait, until `attach` names
-    the run that they are for. A Ctrl-C in the middle of an import waits for its end, since a cancel needs modules that may
-    be incomplete then. Signals that were ignored when this process was started (nohup, a background job) stay ignored.
+    the run that they are for. A Ctrl-C in the middle of an import waits for its end: a cancel needs modules that may be
+    incomplete then. Signals that were ignored when this process was started (nohup, a background job) stay ignored.
     """
 
     def __init__(self) -> None:
