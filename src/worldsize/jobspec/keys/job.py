@@ -57,7 +57,9 @@ RESOURCES: Keys = {
     "properties": Key("any", "Properties for the service."),
 }
 LIMITS: Keys = {
-    "timeout": Key("number", "Seconds after which the run is ended: FAILED, TIME_LIMIT.", above=0, maximum=MAX_SECONDS, quoted=True),
+    "timeout": Key(
+        "number", "Seconds after which the run is ended: FAILED, TIME_LIMIT.", above=0, maximum=MAX_SECONDS, quoted=True
+    ),
 }
 WATCHDOG: Keys = {
     "timeout": Key(

@@ -32,6 +32,8 @@ SLURM: Mapping[str, Key] = {
 
 SETUP: Mapping[str, Key] = {
     "modules": Key("texts", "Modules to load before the ranks start (Lmod or Environment Modules).", blank=False),
-    "setup": Key("texts", "Shell lines to execute before the ranks start: on the first node; on HPC Pack and Azure ML on each."),
+    "setup": Key(
+        "texts", "Shell lines to execute before the ranks start: on the first node; on HPC Pack and Azure ML on each."
+    ),
 }
 """The keys for setup of a job and of a configured compute. The compute's modules and lines come first."""
