@@ -40,8 +40,8 @@ _INTRODUCTION = """\
 [`watchdog`](../how-to/runs/hang.md#when-a-run-hangs) finds the rank that keeps the others waiting. These are runs of
 programs that hang on purpose, unmodified by worldsize, with PyTorch on gloo, Open MPI, or only sockets and files; and
 of programs that are slow but healthy. `make hangs` runs them and writes this page. Each is one run, on a machine with
-two cores; the limit was 4 s of silence (`watchdog: {timeout: 4, action: stop}`) unless the row has another one. NCCL's part
-(its watchdog's lines, its Flight Recorder, its RAS) is *simulated* in unit tests: no run here had a GPU.
+two cores; the limit was 4 s of silence (`watchdog: {timeout: 4, action: stop}`) unless the row has another one.
+NCCL's part (its watchdog's lines, its Flight Recorder, its RAS) is *simulated* in unit tests: no run here had a GPU.
 
 "After" is the time from the end of the limit to the verdict. With the default limit of 300 s, silence is seen up to
 15 s later, and the two samples of stacks are 5 s apart.
