@@ -81,6 +81,12 @@ def add_run_argument(
     set_completer(argument, complete_runs)
 
 
+def add_set_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--set KEY=VALUE`, the settings of which are in `sets` of the options, in their order."""
+    text = "change a key of the job; may be repeated"
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=text, dest="sets")
+
+
 def add_output_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="text (default) or json")
 

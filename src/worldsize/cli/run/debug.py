@@ -8,7 +8,13 @@ import os
 import signal
 import sys
 
-from worldsize.cli.console import complete_job_files, current_directory, load_current_config, set_completer
+from worldsize.cli.console import (
+    add_set_option,
+    complete_job_files,
+    current_directory,
+    load_current_config,
+    set_completer,
+)
 from worldsize.cli.output import report, report_message, state_text
 from worldsize.cli.run.job_source import requested_job
 from worldsize.cli.run.run import start_run
@@ -42,9 +48,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     job = parser.add_argument("job", nargs="?", metavar="JOB.YML", help="the job file; or a command after --")
     set_completer(job, complete_job_files)
     parser.add_argument("--code", metavar="DIR", help="with a command after --: the code to snapshot (default: here)")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the job", dest="sets"
-    )
+    add_set_option(parser)
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of the rank; may be repeated"
     )

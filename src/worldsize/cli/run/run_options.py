@@ -6,6 +6,7 @@ import argparse
 
 from worldsize.cli.console import (
     add_output_option,
+    add_set_option,
     complete_computes,
     complete_runs,
     parse_age,
@@ -22,14 +23,7 @@ def add_run_options(parser: argparse.ArgumentParser, verb: str) -> None:
     parser.add_argument("-w", "--world", metavar="NxM", help="N nodes × M processes per node; N: nodes only")
     parser.add_argument("--nodes", type=int, metavar="N", help="the same as -w N")
     parser.add_argument("--nproc-per-node", type=int, metavar="M", help="processes per node, as -w NxM has them")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change a key of the job; may be repeated",
-        dest="sets",
-    )
+    add_set_option(parser)
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of the ranks; may be repeated"
     )

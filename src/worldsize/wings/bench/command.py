@@ -12,6 +12,7 @@ from importlib import import_module
 
 from worldsize.cli.console import (
     add_output_option,
+    add_set_option,
     complete_computes,
     complete_job_files,
     current_directory,
@@ -64,9 +65,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--environment", metavar="NAME", help="the environment of the ranks, as `environment:` of a job"
     )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key; may be repeated", dest="sets"
-    )
+    add_set_option(parser)
     parser.add_argument(
         "--timeout",
         type=parse_seconds,

@@ -9,6 +9,7 @@ import time
 
 from worldsize.cli.console import (
     add_output_option,
+    add_set_option,
     complete_computes,
     complete_job_files,
     current_directory,
@@ -39,9 +40,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-w", "--world", metavar="NxM", help="N nodes × M processes per node (default without a job: 2x1; here 1x1)"
     )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key; may be repeated", dest="sets"
-    )
+    add_set_option(parser)
     compute = parser.add_argument("--compute", metavar="NAME", help="where (default: from the job or configuration)")
     set_completer(compute, complete_computes)
     for option, meaning in (("--only", "check only this"), ("--skip", "skip this check")):

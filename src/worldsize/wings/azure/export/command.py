@@ -6,7 +6,13 @@ import argparse
 import os
 from collections.abc import Sequence
 
-from worldsize.cli.console import add_output_option, complete_job_files, current_directory, set_completer
+from worldsize.cli.console import (
+    add_output_option,
+    add_set_option,
+    complete_job_files,
+    current_directory,
+    set_completer,
+)
 from worldsize.cli.output import report, report_message, show_document, show_json
 from worldsize.errors import StorageError, UsageError
 from worldsize.wings.azure.export.rows import IMPOSSIBLE, ExportRow
@@ -31,14 +37,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="overwrite FILE")
     parser.add_argument("-w", "--world", metavar="NxM", help="N nodes × M processes per node")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change a key of the job; may be repeated",
-        dest="sets",
-    )
+    add_set_option(parser)
     add_output_option(parser)
     parser.set_defaults(act=export)
 
