@@ -126,7 +126,7 @@ lint: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-test ## ruff, myp
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## the figures of docs/explanation/performance/index.md
+bench: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## the figures of docs/explanation/performance/
 	@sh scripts/system-packages.sh
 	@for file in benchmarks/bench_*.py; do echo "==> $$file"; $(BIN)/python "$$file" $(BENCH_ARGS) || exit 1; done
 
