@@ -73,7 +73,8 @@ def _row(action: argparse.Action) -> Iterator[tuple[str, str]]:
     if any(name in _EVERYWHERE for name in action.option_strings):
         return
     value = _value(action)
-    names = ", ".join(code(name + (" " + value if value else "")) for name in action.option_strings)
+    given = "[=%s]" % value if action.nargs == "?" else " " + value if value else ""
+    names = ", ".join(code(name + given) for name in action.option_strings)
     yield names or code(value), _help(action)
 
 
@@ -85,8 +86,7 @@ def _value(action: argparse.Action) -> str:
     if action.metavar:
         return action.metavar
     if action.choices:
-        text = "|".join(map(str, action.choices))
-        return "[%s]" % text if action.nargs == "?" else text
+        return "|".join(map(str, action.choices))
     return action.dest.upper()
 
 
