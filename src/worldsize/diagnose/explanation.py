@@ -157,7 +157,7 @@ def _stopped_link(evidence: RunEvidence, cause: Cause, by_scheduler: bool) -> li
         return []
     time = min((end.ended for end in stopped if end.ended is not None), default=None)
     ranks = tuple(end.rank for end in stopped)
-    text = "ended with the job" if with_job else "ended by worldsize after that"
+    text = "ended with the job" if with_job else "ended after that by worldsize"
     return [Link(Role.CASCADE, ranks, stopped[0].node, time, "", None, text)]
 
 

@@ -161,7 +161,7 @@ def test_what_another_rank_printed_before_is_no_cascade() -> None:
     ends = [raised(0, "ValueError: no", 50.0), stopped(1, 51.0)]
     told = explain(evidence(ends, 0, lines={1: ["caught " + OOM]}, times={1: 10.0}))
     assert told is not None and [link.role for link in told.chain] == ["root", "cascade"]
-    assert told.chain[1].text.startswith("ended by worldsize")
+    assert told.chain[1].text.startswith("ended after that by worldsize")
 
 
 def test_ordinary_lines_that_follow_at_once_are_work_too_and_those_of_a_stack_are_none() -> None:
