@@ -18,10 +18,11 @@ from typing import Any
 
 from harness import CHECKOUT, RESULTS, markdown
 
-PAGES = sorted(Path(CHECKOUT, "docs", "explanation", "performance").glob("*.md"))
+FOLDER = Path(CHECKOUT, "docs", "explanation", "performance")
+PAGES = sorted(FOLDER.glob("*.md"))
 _BLOCK = re.compile(r"<!-- (\w+) -->\n.*?<!-- end \1 -->", re.DOTALL)
 PROVISIONAL = 2.5
-INDEX = PAGES[0].with_name("index.md")
+INDEX = FOLDER / "index.md"
 BEGIN, END = "<!-- limits -->\n", "<!-- end of limits -->\n"
 _LIMITS = re.compile(r"\*\*Limits\*\*\n\n((?:\|.*\n)+)")
 

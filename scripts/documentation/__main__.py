@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from scripts.documentation.blocks import PAGES, ROOT, renew
+from scripts.documentation.blocks import PAGES, ROOT, with_current_blocks
 
 
 def main() -> int:
@@ -19,7 +19,7 @@ def main() -> int:
     old = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        new = renew(text)
+        new = with_current_blocks(text)
         if new != text:
             old.append(page.relative_to(ROOT))
             if not options.check:

@@ -29,11 +29,11 @@ KINDS: Mapping[str, Callable[[str], str]] = {
 """Functions that make a block, by its kind: of the words that follow the kind."""
 
 
-def renew(text: str) -> str:
+def with_current_blocks(text: str) -> str:
     """Return the page's text with its blocks as the code has them. Raise KeyError for an unknown kind."""
-    return _BLOCK.sub(_renewed, text)
+    return _BLOCK.sub(_current_block, text)
 
 
-def _renewed(block: re.Match[str]) -> str:
+def _current_block(block: re.Match[str]) -> str:
     head = block[0].partition("\n")[0]
     return "%s\n\n%s\n\n<!-- end -->" % (head, KINDS[block["kind"]](block["words"]).strip())

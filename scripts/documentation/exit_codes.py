@@ -22,4 +22,4 @@ def error_rows(_: str) -> str:
             error = getattr(errors, found["name"])
             exit_code = "the first failing rank's" if error is errors.RunFailed else str(error.exit_code)
             rows.append((code(error.__name__), code(error.__bases__[0].__name__), exit_code, found["text"].strip()))
-    return table(("error", "is a", "exit code", "raised for"), rows[1:])
+    return table(("error", "is a", "exit code", "raised for"), rows)

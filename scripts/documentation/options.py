@@ -38,15 +38,11 @@ def _subparsers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse
 
 def option_tables(verb: str) -> str:
     """Return the usage of a verb and a table of its options; of a verb with actions, those of each action."""
-    own = [name for name in parsers() if name == verb or name.startswith(verb + " ")]
-    return "\n\n".join(_of_parser(parsers()[name], len(own) > 1) for name in own if not _has_actions(parsers()[name]))
+    own = [parser for name, parser in parsers().items() if name == verb or name.startswith(verb + " ")]
+    return "\n\n".join(_of_parser(parser) for parser in own if not any(_subparsers(parser)))
 
 
-def _has_actions(parser: argparse.ArgumentParser) -> bool:
-    return any(True for _ in _subparsers(parser))
-
-
-def _of_parser(parser: argparse.ArgumentParser, among_others: bool) -> str:
+def _of_parser(parser: argparse.ArgumentParser) -> str:
     parts = ["```text\n%s\n```" % _usage(parser)]
     rows = [row for action in parser._actions for row in _row(action)]
     if rows:

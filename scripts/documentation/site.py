@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 OUTSIDE = "project/"
 """The folder of the site with the files outside of `docs/`."""
-_NOT_FOUND = ("evidence/", OUTSIDE + "tests/", OUTSIDE + "CHANGELOG")
-"""Pages that the search does not find, by the beginnings of their paths."""
+_UNSEARCHED = ("evidence/", OUTSIDE + "tests/", OUTSIDE + "CHANGELOG")
+"""Beginnings of the paths of pages that the search leaves out."""
 _LINK = re.compile(r"(?P<before>\]\()(?P<path>(?!\w+:)[^)\s#]+)(?P<after>(?:#[^)\s]*)?\))")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _PARTS = ("tutorial", "how-to", "reference", "causes", "explanation")
@@ -85,7 +85,7 @@ def _site_path(target: Path) -> str:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Return the page's text with the links that lead where its targets are on the site. The search does not find
     records of tests and of changes."""
-    if page.file.src_uri.startswith(_NOT_FOUND):
+    if page.file.src_uri.startswith(_UNSEARCHED):
         page.meta["search"] = {"exclude": True}
     source = Path(page.file.abs_src_path).resolve()
     here = os.path.dirname(page.file.src_uri)

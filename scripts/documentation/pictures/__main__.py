@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 from functools import partial
@@ -25,37 +24,43 @@ PICTURES = ROOT / "docs" / "pictures"
 HOME = Path("/home/anna")
 HOST = "workstation"
 _INSIDE = "WORLDSIZE_PICTURES_INSIDE"
+"""The variable that is set where the host is called `HOST`, and /home is empty."""
 
 
 def main() -> int:
-    drawn = {"life": draw_life, **{chart.name: partial(draw_chart, chart) for chart in CHARTS}}
-    drawn.update((scene.name, partial(_draw, scene)) for scene in SCENES)
+    figures = {"life": draw_life, **{chart.name: partial(draw_chart, chart) for chart in CHARTS}}
+    scenes = {scene.name: scene for scene in SCENES}
+    names = [*figures, *scenes]
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these: %s" % ", ".join(drawn))
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these: %s" % ", ".join(names))
+    parser.add_argument("--to", metavar="DIR", type=Path, default=PICTURES, help="where to (default: docs/pictures)")
     options = parser.parse_args()
-    unknown = set(options.names) - set(drawn)
+    unknown = set(options.names) - set(names)
     if unknown:
         parser.error("there is no picture %s" % ", ".join(sorted(unknown)))
-    if os.environ.get(_INSIDE) != "1":
-        return _inside_namespace(options.names)
-    for name in options.names or drawn:
-        (PICTURES / (name + ".svg")).write_text(drawn[name](), encoding="utf-8")
-        print("docs/pictures/%s.svg" % name)
+    for name in options.names or names:
+        if name in scenes and os.environ.get(_INSIDE) != "1":
+            _start_inside(name, options.to)
+            continue
+        picture = figures[name]() if name in figures else _draw(scenes[name])
+        (options.to / (name + ".svg")).write_text(picture, encoding="utf-8")
+        print("%s.svg" % name)
     return 0
 
 
-def _inside_namespace(names: list[str]) -> int:
-    """Start this program again where the host is called `HOST`, and /home is empty."""
+def _start_inside(name: str, folder: Path) -> None:
+    """Draw a terminal where the host is called `HOST`, and /home is empty. Raise CalledProcessError if that fails."""
     line = 'mount -t tmpfs tmpfs /home && hostname %s && exec "$@"' % HOST
     words = ["unshare", "--map-root-user", "--mount", "--uts", "sh", "-c", line, "sh"]
-    again = [sys.executable, "-m", "scripts.documentation.pictures", *names]
-    return subprocess.run([*words, *again], cwd=ROOT, env={**os.environ, _INSIDE: "1"}, check=False).returncode
+    again = [sys.executable, "-m", "scripts.documentation.pictures", name, "--to", str(folder.resolve())]
+    subprocess.run([*words, *again], cwd=ROOT, env={**os.environ, _INSIDE: "1"}, check=True)
 
 
 def _draw(scene: Scene) -> str:
-    shutil.rmtree(HOME, ignore_errors=True)
+    """Raise FileExistsError if there is a `HOME`: a scene never begins in an existing one."""
     folder = HOME / "project"
-    folder.mkdir(parents=True)
+    HOME.mkdir()
+    folder.mkdir()
     for name, text in scene.files.items():
         (folder / name).write_text(text)
     tools = HOME / "bin"

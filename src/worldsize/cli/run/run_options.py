@@ -54,24 +54,7 @@ def add_run_options(parser: argparse.ArgumentParser, verb: str) -> None:
         metavar="N",
         help="rehearse on this machine: each node has N virtual GPUs",
     )
-    parser.add_argument(
-        "--matrix",
-        action="append",
-        default=[],
-        metavar="INPUT=V1,V2",
-        help="one run for each value; if repeated, for each combination",
-    )
-    parser.add_argument("--count", type=int, metavar="N", help="N identical runs")
-    parser.add_argument("--at-once", type=int, metavar="N", help="at most N of several runs at the same time")
-    for option, meaning in (("--after", "has SUCCEEDED"), ("--after-any", "has ended, with any result")):
-        after = parser.add_argument(
-            option,
-            action="append",
-            default=[],
-            metavar="RUN",
-            help=f"start once that run {meaning}; may be repeated",
-        )
-        set_completer(after, complete_runs)
+    _add_series_options(parser)
     parser.add_argument(
         "--no-check", action="store_true", help="skip the checks of the nodes before ranks start, and of the script"
     )
@@ -92,6 +75,28 @@ def add_run_options(parser: argparse.ArgumentParser, verb: str) -> None:
             "--fold", choices=("same", "numbers", "off"), help="fold lines equal on all ranks (default: same)"
         )
         parser.add_argument("-q", "--quiet", action="store_true", help="no logs while it runs")
+
+
+def _add_series_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for several runs, and for runs that wait for others."""
+    parser.add_argument(
+        "--matrix",
+        action="append",
+        default=[],
+        metavar="INPUT=V1,V2",
+        help="one run for each value; if repeated, for each combination",
+    )
+    parser.add_argument("--count", type=int, metavar="N", help="N identical runs")
+    parser.add_argument("--at-once", type=int, metavar="N", help="at most N of several runs at the same time")
+    for option, meaning in (("--after", "has SUCCEEDED"), ("--after-any", "has ended, with any result")):
+        after = parser.add_argument(
+            option,
+            action="append",
+            default=[],
+            metavar="RUN",
+            help=f"start once that run {meaning}; may be repeated",
+        )
+        set_completer(after, complete_runs)
 
 
 def with_options(job: Job, options: argparse.Namespace, again: bool) -> tuple[Job, Job]:
