@@ -32,13 +32,14 @@ SLURM ?=
 SECOND_SLURM := 24.11
 PARTS := $(addprefix --part ,$(PART)) $(addprefix --slurm ,$(SLURM))
 TESTS := $(BIN)/python -m scripts.testing
+RELEASE := $(VENV)-release/bin/python -m scripts.release
 # Beside the linters, pytest rewrites the assertions of all tests: once, not in each of the lanes' processes.
 CHECK = $(BIN)/python -m pytest -q -p no:cacheprovider --collect-only >/dev/null 2>&1 & \
 	$(MAKE) --no-print-directory lint; code=$$?; wait; exit $$code
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons test-azure fuzz chaos audit lint bench docs docs-site docs-reference pictures causes hangs messages clean
+.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons test-azure fuzz chaos audit lint bench docs docs-site docs-reference pictures causes hangs messages dist pyz try-dist clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +83,12 @@ $(VENV)/.stamp-test: requirements/test.txt requirements/light.txt requirements/d
 $(VENV)/.stamp-docs: requirements/docs.txt | $(VENV)/.stamp-base
 	@echo '==> the tools of the documentation (about 35 MB) into $(VENV)/'
 	@$(PIP_INSTALL) --quiet --requirement requirements/docs.txt
+	@touch $@
+
+$(VENV)-release/.stamp: requirements/release.txt
+	@echo '==> the tools of a release (about 60 MB) into $(VENV)-release/'
+	@PYTHON='$(PYTHON)' sh scripts/make-venv.sh $(VENV)-release
+	@$(VENV)-release/bin/python -m pip install --disable-pip-version-check --quiet --requirement requirements/release.txt
 	@touch $@
 
 test: environments system ## every capability once, for real: 17 to 28 minutes (PART=unit|local|slurm|… for one part, SLURM=24.11 for Slurm on that release, TEST_ARGS=… for pytest)
@@ -151,6 +158,15 @@ hangs: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.s
 
 messages: ## every message of the program, once, by file (WORDS='…' for those with these words in them)
 	@'$(PYTHON)' scripts/list_messages.py $(WORDS)
+
+dist: $(VENV)-release/.stamp ## dist/: the sdist, its wheel and the simulator's wheel, checked by twine (WORLDSIZE_REPOSITORY=https://… for its links, if not origin's)
+	@$(RELEASE) dist
+
+pyz: dist ## dist/worldsize.pyz: one file for login nodes without pip, for each supported Python, x86-64 and ARM
+	@$(RELEASE) pyz
+
+try-dist: pyz ## what dist/ holds, as a stranger would use it: the wheels without a compiler or checkout, the zipapp, the sdist's test-fast
+	@$(RELEASE) try --tests
 
 clean: ## remove environments and caches; runs in WORLDSIZE_HOME stay
 	rm -rf .venv .venv-* build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

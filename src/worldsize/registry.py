@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MISSING = "is not part of this installation of worldsize"
+_SEPARATE = "worldsize_"  # how the names of packages next to worldsize begin
 
 
 def load_module(name: str, what: str) -> ModuleType:
@@ -36,19 +37,20 @@ def load_module(name: str, what: str) -> ModuleType:
     module does not exist. Raise the errors that the module itself raises."""
     module = find_module(name)
     if module is None:
-        raise missing_error(what)
+        raise missing_error(what, name.partition(".")[0] if name.startswith(_SEPARATE) else "worldsize")
     return module
 
 
-def missing_error(what: str) -> ConfigError:
-    """Return the ConfigError which states that the part `what` is not part of this installation of worldsize."""
-    return ConfigError(f"{what} {MISSING}", None, "pip install worldsize")
+def missing_error(what: str, package: str = "worldsize") -> ConfigError:
+    """Return the ConfigError which states that the part `what` is not part of this installation of worldsize. `package`
+    is the package that contains it, with `_` for `-`."""
+    return ConfigError(f"{what} {MISSING}", None, "pip install " + package.replace("_", "-"))
 
 
 def find_module(name: str) -> ModuleType | None:
     """Import and return the module `name`, as `load_module` does; None if this installation does not contain it. Raise
     the errors that the module itself raises."""
-    full = name if name.startswith("worldsize_") else "worldsize." + name
+    full = name if name.startswith(_SEPARATE) else "worldsize." + name
     try:
         return __import__(full, fromlist=("__name__",))
     except ModuleNotFoundError as error:

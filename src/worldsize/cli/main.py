@@ -304,6 +304,10 @@ def run() -> NoReturn:
     gc.disable()
     try:
         _open_streams()
+        if "PEX" in os.environ:
+            from worldsize.cli.zipapp import restore_environment
+
+            restore_environment(os.environ)
         if "WORLDSIZE_HPCPACK_PASSWORD" in os.environ:
             from worldsize.trust.procfs import withhold_password
 

@@ -55,11 +55,16 @@ def python_path(config: Config, compute: str, environ: Mapping[str, str], script
         return (os.path.dirname(configured) if os.path.isfile(configured) else configured,)
     if environ.get("VIRTUAL_ENV") or environ.get("CONDA_PREFIX"):
         return ()
-    if "/pipx/" in sys.prefix or "/uv/tools/" in sys.prefix:
+    if _is_private_environment(sys.prefix):
         return ()
     if script and _has_python(environ):
         return ()
     return (os.path.dirname(sys.executable),)
+
+
+def _is_private_environment(prefix: str) -> bool:
+    """Return whether an environment contains only worldsize: one of pipx or uv, or that of a zipapp (pex)."""
+    return "/pipx/" in prefix or "/uv/tools/" in prefix or os.path.exists(os.path.join(prefix, "PEX-INFO"))
 
 
 def _has_python(environ: Mapping[str, str]) -> bool:

@@ -3,6 +3,7 @@ the script would have found otherwise."""
 
 import os
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ _MODULE_ENDINGS = (".py", ".pyc", ".so")
 _HARMLESS_THREADS = ("jemalloc_bg_thd",)
 """The names of threads that forks do not need. jemalloc, which Arrow uses, returns memory with this one; in a fork
 without it, memory is returned when it is freed (jemalloc's background_thread.c)."""
+
+_PAUSES = (0.001, 0.004, 0.016, 0.064)
+"""How long a thread that ends is waited for, in seconds each time."""
 
 _HARMLESS_FILES = ("/dev/null", "/dev/urandom")
 
@@ -132,9 +136,14 @@ def check_state(known: "AbstractSet[int]") -> None:
 
 def _check_threads() -> None:
     """Raise Doubt if this process has a second thread, also after a trial fork. OpenBLAS, which numpy loads, ends its
-    threads before each fork, and starts them again when it needs them."""
+    threads before each fork, and starts them again when it needs them. A thread that Python has joined may still be
+    ending in the kernel (before Python 3.13, a join waits for a lock, not for the thread), so some time is left."""
     if _threads() > 1:
         _fork_once()
+    for pause in _PAUSES:
+        if _threads() == 1:
+            return
+        time.sleep(pause)
     if _threads() > 1:
         raise Doubt("a preloaded module has started a thread")
 
