@@ -56,6 +56,7 @@ RECIPES = {
     "ray": Recipe(("ray.txt",), "350 MB"),
     "mpi": Recipe(("mpi.txt",), "120 MB"),
     "azure": Recipe(("azure.txt",), "110 MB"),
+    "release": Recipe(("release.txt",), "60 MB"),
     "mlflow": Recipe(("mlflow.txt",), "110 MB"),
     "mlflow-2": Recipe(("mlflow-2.txt",), "90 MB", pythons=("3.10", "3.11")),
 }

@@ -1,10 +1,11 @@
-"""Make and try a release: `python -m scripts.release dist | pyz | try | check-tag TAG`, in the environment of
-requirements/release.txt.
+"""Make and try a release: `python -m scripts.release dist | pyz | try | check-tag TAG | notes`. The first two need the
+environment of requirements/release.txt.
 
     dist            the packages of this checkout, in dist/, checked by twine
     pyz             dist/worldsize.pyz, from the wheel in dist/
     try             what is in dist/ as a stranger would use it; also the fast tests of the sdist with --tests
     check-tag TAG   whether the checkout may be released under this tag
+    notes           the part of CHANGELOG.md about this version
 
 WORLDSIZE_REPOSITORY names the repository that the packages link to; by default it is that of the remote `origin`. Exit
 code: 1 if something failed.
@@ -34,6 +35,8 @@ def main(words: Sequence[str]) -> int:
                 try_release(Path(place), "--tests" in words)
         elif words[:1] == ["check-tag"] and len(words) == 2:
             packages.check_tag(words[1])
+        elif words == ["notes"]:
+            print(packages.release_notes((packages.ROOT / "CHANGELOG.md").read_text(encoding="utf-8")))
         else:
             print(__doc__, file=sys.stderr)
             return 2

@@ -1,5 +1,5 @@
-"""What the packages' metadata says beyond pyproject.toml: the addresses of a repository, and README.md as an index shows
-it. Pure functions. Standard library only: hatchling loads this file by its path.
+"""What the packages' metadata has beyond pyproject.toml: the addresses of a repository, and README.md as an index
+shows it. Pure functions. Standard library only: hatchling loads this file by its path.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ def build_packages() -> list[Path]:
 
 
 def build_zipapp(wheel: Path) -> Path:
-    """Write dist/worldsize.pyz, which contains the wheel and what it depends on for each supported Python and processor,
-    and return its path. pex installs its content into ~/.cache/pex when it first runs."""
+    """Write dist/worldsize.pyz, which contains the wheel and what it depends on for each supported Python and
+    processor, and return its path. pex installs its content into ~/.cache/pex when it first runs."""
     with tempfile.TemporaryDirectory() as made:
         target = os.path.join(made, "worldsize.pyz")
         names = ["manylinux_2_17_%s-cp-%s-cp%s" % (cpu, py, py) for py in ZIPAPP_PYTHONS for cpu in ZIPAPP_PROCESSORS]
@@ -72,12 +72,18 @@ def check_tag(tag: str) -> None:
 
 
 def newest_release(changelog: str) -> tuple[str, str]:
-    """Return the version and the date (or "unreleased") of the first section of a CHANGELOG.md. Raise Refused for a text
-    without a section."""
+    """Return the version and the date (or "unreleased") of the first section of a CHANGELOG.md. Raise Refused for a
+    text without a section."""
     match = _HEADING.search(changelog)
     if not match:
         raise Refused("CHANGELOG.md has no heading such as '## 1.2.3, unreleased'")
     return match[1], match[2]
+
+
+def release_notes(changelog: str) -> str:
+    """Return the first section of a CHANGELOG.md, without its heading. Raise Refused for a text without a section."""
+    newest_release(changelog)
+    return re.split(r"^## .*$", changelog, flags=re.MULTILINE)[1].strip()
 
 
 def _keep(file: Path) -> Path:
@@ -86,7 +92,7 @@ def _keep(file: Path) -> Path:
 
 
 def _address() -> str:
-    """Return the address of the repository: WORLDSIZE_REPOSITORY, else that of the remote `origin`; "" if it has none."""
+    """Return the address of the repository: WORLDSIZE_REPOSITORY, else that of the remote `origin`; else ""."""
     given = os.environ.get("WORLDSIZE_REPOSITORY", "")
     if given and not repository_address(given):
         raise Refused("WORLDSIZE_REPOSITORY is not the address of a repository (https://HOST/PATH): %s" % given)

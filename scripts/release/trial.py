@@ -21,8 +21,8 @@ PROGRAMS = ("sh", "env", "cat", "uname", "getconf", "ldd", "mount", "umount", "u
 
 
 def try_wheels(dist: Path, place: Path) -> list[str]:
-    """Install the wheels in `dist` into a new environment in `place`, with its dependencies from the index, and run a job
-    on this machine and one on a simulated HPC Pack. Return the last line of each. Raise Refused if one fails."""
+    """Install the wheels in `dist` into a new environment in `place`, with its dependencies from the index, and run a
+    job on this machine and one on a simulated HPC Pack. Return the last line of each. Raise Refused if one fails."""
     environment = place / "environment"
     _call([sys.executable, "-m", "venv", str(environment)], place, dict(os.environ))
     pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -74,12 +74,16 @@ def _run_on_simulator(worldsize: Sequence[str], place: Path, environ: dict[str, 
     project.mkdir(exist_ok=True)
     environ = {**environ, "WORLDSIZE_HPCPACK_PASSWORD": secrets.token_hex(16)}
     command = [*worldsize, "simulate", "hpcpack", "--nodes", "2", "--no-namespaces", "--share", str(project / "share")]
-    with subprocess.Popen(command, cwd=project, env=environ, stdout=subprocess.PIPE, text=True) as server:
+    log = place / "simulator.log"
+    with (
+        log.open("w") as file,
+        subprocess.Popen(command, cwd=project, env=environ, stdout=subprocess.PIPE, stderr=file, text=True) as server,
+    ):
         try:
             assert server.stdout
             config = server.stdout.readline().strip()
             if not config:
-                raise Refused("the simulator ended before it was ready")
+                raise Refused("the simulator ended before it was ready:\n%s" % log.read_text())
             name = re.search(r"^\[compute\.(\S+)\]", Path(config).read_text(encoding="utf-8"), re.MULTILINE)
             assert name
             job = ["run", "--compute", name[1], "-w", "2x1", "--", "true"]
@@ -90,7 +94,13 @@ def _run_on_simulator(worldsize: Sequence[str], place: Path, environ: dict[str, 
 
 def _call(command: Sequence[str], place: Path, environ: dict[str, str] | None) -> str:
     done = subprocess.run(
-        command, cwd=place, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=place,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     if done.returncode:
         raise Refused("`%s` failed with code %d:\n%s" % (" ".join(command), done.returncode, done.stdout.rstrip()))

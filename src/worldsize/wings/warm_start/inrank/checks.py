@@ -16,7 +16,7 @@ _HARMLESS_THREADS = ("jemalloc_bg_thd",)
 without it, memory is returned when it is freed (jemalloc's background_thread.c)."""
 
 _PAUSES = (0.001, 0.004, 0.016, 0.064)
-"""How long a thread that ends is waited for, in seconds each time."""
+"""The pauses, in seconds, in which a thread may still end."""
 
 _HARMLESS_FILES = ("/dev/null", "/dev/urandom")
 
