@@ -30,6 +30,7 @@ PARTS = {
     "rehearsal": "data_parallel",
     "security": "security",
     "docs": "docs",
+    "compatibility": "local",
 }
 """The part of the tests in each folder."""
 

@@ -25,6 +25,10 @@ except KeyboardInterrupt:  # Ctrl-C this early must not print a traceback either
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
+_REPLACED = """\
+worldsize: this installation of worldsize was replaced or removed while the command ran; a run that it started continues
+  → worldsize status, with the present installation
+"""
 _WIDEST = 10_000
 """The maximum number of columns of a terminal."""
 
@@ -318,11 +322,15 @@ def run() -> NoReturn:
 
 
 def _run_main() -> int:
+    installed = _identify_installation()
     try:
         return main()
     except SystemExit as end:  # argparse has printed help, or an error
         return end.code if isinstance(end.code, int) else 0
     except Exception:  # noqa: BLE001  (a defect of worldsize; the traceback may contain text from other programs)
+        if _identify_installation() != installed:  # what has not been imported yet is of another release, or gone
+            sys.stderr.write(_REPLACED)
+            return 1
         from traceback import format_exc
 
         from worldsize.cli.output import report, report_message
@@ -330,6 +338,16 @@ def _run_main() -> int:
         report_message(format_exc().rstrip("\n"))
         report("worldsize: this is a defect of worldsize", "  → worldsize bugreport RUN makes an archive for a report")
         return 1
+
+
+def _identify_installation() -> tuple[int, int, int] | None:
+    """Return values that differ once this file has been replaced by that of another installation; None if it is
+    gone."""
+    try:
+        status = os.stat(__file__)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def _flush_streams(code: int) -> int:

@@ -61,7 +61,9 @@ _BUSY_TICK = 0.1
 def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> int:
     """Start a run on this machine: fork its conductor, the detached process that starts the agents of all nodes. Return
     the conductor's pid."""
-    return fork_detached(lambda: Conductor(plan, paths, environ).run(), conductor_log(paths), plan.umask, paths.root)
+    return fork_detached(
+        lambda: Conductor(plan, paths, environ).run(), conductor_log(paths), plan.umask, paths.root, paths.agent
+    )
 
 
 def spawn_conductor(paths: RunPaths, environ: Mapping[str, str], terminal: bool = False) -> int:

@@ -42,10 +42,10 @@ _LOG = "queue.log"
 _NOT_WRITTEN = "not written"
 
 
-def fork_queue(root: str, umask: int, environ: Mapping[str, str]) -> int:
+def fork_queue(agent: str, root: str, umask: int, environ: Mapping[str, str]) -> int:
     """Start the queue of waiting runs for the array, or for the single run, in the directory `root`, as a forked
     process that outlives this one. Return its pid."""
-    return fork_detached(lambda: RunQueue(root, environ).run(), os.path.join(root, _LOG), umask, root)
+    return fork_detached(lambda: RunQueue(root, environ).run(), os.path.join(root, _LOG), umask, root, agent)
 
 
 def spawn_queue(agent: str, root: str, environ: Mapping[str, str]) -> int:

@@ -25,7 +25,11 @@ def start_queue(submissions: Sequence[Submission], environ: Mapping[str, str], f
     first = submissions[0]
     root = os.path.dirname(first.paths.root) if first.plan.array else first.paths.root
     environ = without_variables(environ, withheld_variables(first.plan.secrets, environ))
-    pid = fork_queue(root, first.plan.umask, environ) if fork else spawn_queue(first.paths.agent, root, environ)
+    pid = (
+        fork_queue(first.paths.agent, root, first.plan.umask, environ)
+        if fork
+        else spawn_queue(first.paths.agent, root, environ)
+    )
     remember_child(pid)
     queue = {**processes.local_handle(pid, "", root), "queue": root}
     return [{**queue, "run_id": each.plan.run_id, "run_dir": each.paths.root} for each in submissions]
