@@ -35,6 +35,7 @@ _LAST_BYTES = 128 * 1024
 """Bytes that are read from the end of the log of a rank that was aborted. Stack traces of native code follow the
 reason."""
 
+_FRAME_KEYS = ("file", "line", "function", "code")
 _LEAVING_SECONDS = 30
 """Seconds after an uncaught exception within which an abort comes from the shutdown of the interpreter, because threads
 of gloo still run."""
@@ -79,13 +80,15 @@ def _parse_hook_error(value: dict[str, Any]) -> dict[str, Any] | None:
         return None
     if not isinstance(stack, list) or not all(isinstance(line, str) for line in stack):
         return None
-    shown = {name: each for name, each in value.items() if name not in ("parent", "command", "restart")}
-    return {**shown, "time": _seconds(value.get("time"))}
+    shown = {name: value[name] for name in ("type", "message", "stack") if name in value}
+    kept = [{name: frame[name] for name in _FRAME_KEYS} for frame in frames]
+    return {**shown, "frames": kept, "time": _seconds(value.get("time"))}
 
 
 def _is_frame(frame: Any) -> bool:
-    texts = ("file", "function", "code")
-    return isinstance(frame, dict) and "line" in frame and all(isinstance(frame.get(key), str) for key in texts)
+    if not isinstance(frame, dict) or "line" not in frame:
+        return False
+    return all(isinstance(frame.get(key), str) for key in _FRAME_KEYS if key != "line")
 
 
 def _parse_torchelastic_error(value: dict[str, Any]) -> dict[str, Any] | None:
