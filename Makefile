@@ -39,7 +39,7 @@ CHECK = $(BIN)/python -m pytest -q -p no:cacheprovider --collect-only >/dev/null
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons test-azure fuzz chaos audit lint bench docs docs-site docs-reference pictures causes hangs messages golden dist pyz try-dist clean
+.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons test-azure fuzz chaos audit lint bench docs docs-site docs-reference pictures causes hangs messages evidence golden dist pyz try-dist clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -158,6 +158,11 @@ hangs: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.s
 
 messages: ## every message of the program, once, by file (WORDS='…' for those with these words in them)
 	@'$(PYTHON)' scripts/list_messages.py $(WORDS)
+
+evidence: environments system ## make test, and the table of README that shows what it proved (docs/evidence/)
+	@rm -f build/outcomes.jsonl && mkdir -p build
+	@WORLDSIZE_TEST_OUTCOMES=build/outcomes.jsonl $(TESTS) standard
+	@$(BIN)/python -m scripts.evidence build/outcomes.jsonl
 
 golden: environments system ## tests/golden/: the runs of this release, each ending on each compute, which every later release has to read
 	@rm -rf tests/golden/$$(sed -n 's/^VERSION = "\(.*\)"$$/\1/p' src/worldsize/version.py)

@@ -43,6 +43,9 @@ LONGEST = "tests/chaos/test_slurm.py"
 SUMMARY = "WORLDSIZE_TEST_SUMMARY"
 """The file that this variable names is given the closing line too."""
 
+OUTCOMES = "WORLDSIZE_TEST_OUTCOMES"
+"""The file that this variable names is given a line of JSON for each test (`make evidence`)."""
+
 AT_THE_TERMINAL = {"--pdb", "--trace", "-s", "--capture=no"}
 """pytest's options with which a test uses the terminal: lanes run one after the other then, and print at once."""
 
@@ -165,6 +168,9 @@ def run_selection(selection: Selection, arguments: Sequence[str], name: str = ""
     if os.environ.get(SUMMARY):
         with open(os.environ[SUMMARY], "a", encoding="utf-8") as file:
             file.write(line + "\n")
+    if os.environ.get(OUTCOMES):
+        with open(os.environ[OUTCOMES], "a", encoding="utf-8") as file:
+            file.writelines(json.dumps({"id": each.id, "outcome": each.outcome}) + "\n" for each in results.outcomes)
     return exit_code(results, codes)
 
 
