@@ -249,11 +249,17 @@ def _values(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
     return {**{name.upper(): text for name, text in exact.items()}, **exact}
 
 
+_SHELL_SIGNS = "[](){}<>;&|!'\"`"
+
+
 def _name(job: Job) -> str:
     """Return a name for a job's run that has no name of its own: that of the script in its command, else of the
     program. Words are masked before the name is cut, since masking does not recognise a part of a secret."""
-    words = mask_argv(job.argv) if job.argv else mask_text(job.command).split()
-    program = next((word for word in words if not ("=" in word and re.match(r"\w+=", word))), "run")
+    given = mask_argv(job.argv) if job.argv else mask_text(job.command).split()
+    words = [word.strip(_SHELL_SIGNS) for word in given]
+    program = next(
+        (word for word in words if re.match(r"[\w./~-]*[^\W\d_]", word) and not re.match(r"\w+=", word)), "run"
+    )
     script = next((word for word in words if word.endswith((".py", ".sh"))), program)
     return os.path.splitext(os.path.basename(script))[0][:40]
 
