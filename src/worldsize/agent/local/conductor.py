@@ -16,7 +16,7 @@ from functools import partial
 
 from worldsize.agent.control.rendezvous import HeadResources, open_head
 from worldsize.agent.launchers.base import choose_launcher
-from worldsize.agent.local.detached import fork_detached, run_as_program, spawn_detached
+from worldsize.agent.local.detached import fork_detached, import_from, run_as_program, spawn_detached
 from worldsize.agent.local.run_result import (
     ResultWriter,
     agent_lost_verdict,
@@ -61,9 +61,7 @@ _BUSY_TICK = 0.1
 def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> int:
     """Start a run on this machine: fork its conductor, the detached process that starts the agents of all nodes. Return
     the conductor's pid."""
-    return fork_detached(
-        lambda: Conductor(plan, paths, environ).run(), conductor_log(paths), plan.umask, paths.root, paths.agent
-    )
+    return fork_detached(lambda: Conductor(plan, paths, environ).run(), conductor_log(paths), plan.umask, paths.root)
 
 
 def spawn_conductor(paths: RunPaths, environ: Mapping[str, str], terminal: bool = False) -> int:
@@ -111,6 +109,7 @@ class Conductor:
             return self._result_writer.write(dict.fromkeys(self._nodes(), Verdict(CANCEL, None)))
         self._notifications = begin_notifications(self.plan, self.paths, self.environ, restartable=False)
         if self.plan.setup:
+            import_from(self.paths.agent)
             ended = self._set_up()
             if ended is not None:
                 return self._result_writer.write(dict.fromkeys(self._nodes(), ended))
@@ -186,10 +185,11 @@ class Conductor:
         return {node.node_rank for node in self.plan.agents}
 
     def _fork_agents(self, head: HeadResources) -> None:
-        if len(self.plan.agents) > 1:
-            from worldsize.agent.control import peers  # noqa: F401  imported once, for all agents
-            from worldsize.agent.supervision import hang_watch, rank_observers  # noqa: F401  the same
+        from worldsize.agent.supervision import hang_watch, rank_observers  # noqa: F401  imported once, for all agents
 
+        if len(self.plan.agents) > 1:
+            from worldsize.agent.control import peers  # noqa: F401  the same
+        import_from(self.paths.agent)
         for node in self.plan.agents:
             pid = os.fork()
             if pid == 0:

@@ -19,10 +19,9 @@ from worldsize.common.named_tuple import Any, NoReturn
 from worldsize.trust.procfs import set_process_title
 
 
-def fork_detached(run: Callable[[], int], log: str, umask: int, root: str, bundle: str) -> int:
+def fork_detached(run: Callable[[], int], log: str, umask: int, root: str) -> int:
     """Fork a process that calls `run`, outlives this process and keeps none of its files open. Return its pid. The
-    child never returns. Its process title is not this process's command line, but the name of the directory `root`. It
-    imports further modules from the agent.pyz `bundle`.
+    child never returns. Its process title is not this process's command line, but the name of the directory `root`.
 
     A signal that is sent to the child at once waits for the `SignalPipe()` of `run`, however this process handles
     signals.
@@ -32,7 +31,7 @@ def fork_detached(run: Callable[[], int], log: str, umask: int, root: str, bundl
     try:
         pid = os.fork()
         if pid == 0:
-            run_as_program(partial(_run_detached, run, log, umask, root, bundle))
+            run_as_program(partial(_run_detached, run, log, umask, root))
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
     gc.unfreeze()
@@ -77,9 +76,8 @@ def run_as_program(run: Callable[[], int]) -> NoReturn:
         os._exit(code)
 
 
-def _run_detached(run: Callable[[], int], log: str, umask: int, root: str, bundle: str) -> int:
+def _run_detached(run: Callable[[], int], log: str, umask: int, root: str) -> int:
     gc.enable()
-    _import_from(bundle)
     os.setsid()
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # signals that a terminal sent before `setsid` were not for this process
@@ -90,9 +88,10 @@ def _run_detached(run: Callable[[], int], log: str, umask: int, root: str, bundl
     return run()
 
 
-def _import_from(bundle: str) -> None:
-    """Change where this process finds modules of worldsize that it has not imported yet: in the run's agent.pyz, which
-    stays as it is if the installation is replaced or removed during the run."""
+def import_from(bundle: str) -> None:
+    """Change where this process finds modules of worldsize that it has not imported yet: in the agent.pyz `bundle` of
+    its run, which stays as it is if the installation is replaced or removed. The first import then takes 3 ms more, so
+    modules that every run needs are imported before."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "worldsize" and hasattr(module, "__path__"):
             module.__path__ = [os.path.join(bundle, *name.split(".")), *module.__path__]

@@ -17,7 +17,7 @@ from functools import partial
 
 from worldsize.agent.local.conductor import fork_conductor
 from worldsize.agent.local.dependency import read_dependencies
-from worldsize.agent.local.detached import fork_detached, spawn_detached
+from worldsize.agent.local.detached import fork_detached, import_from, spawn_detached
 from worldsize.agent.outcome.node_record import note, write_or_note
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, hold_signals, release_signals
@@ -44,8 +44,13 @@ _NOT_WRITTEN = "not written"
 
 def fork_queue(agent: str, root: str, umask: int, environ: Mapping[str, str]) -> int:
     """Start the queue of waiting runs for the array, or for the single run, in the directory `root`, as a forked
-    process that outlives this one. Return its pid."""
-    return fork_detached(lambda: RunQueue(root, environ).run(), os.path.join(root, _LOG), umask, root, agent)
+    process that outlives this one and loads further modules from the file `agent`. Return its pid."""
+
+    def run() -> int:
+        import_from(agent)
+        return RunQueue(root, environ).run()
+
+    return fork_detached(run, os.path.join(root, _LOG), umask, root)
 
 
 def spawn_queue(agent: str, root: str, environ: Mapping[str, str]) -> int:

@@ -80,7 +80,7 @@ def _parse_hook_error(value: dict[str, Any]) -> dict[str, Any] | None:
         return None
     if not isinstance(stack, list) or not all(isinstance(line, str) for line in stack):
         return None
-    shown = {name: value[name] for name in ("type", "message", "stack") if name in value}
+    shown: dict[str, Any] = {name: value[name] for name in ("type", "message", "stack") if name in value}
     kept = [{name: frame[name] for name in _FRAME_KEYS} for frame in frames]
     return {**shown, "frames": kept, "time": _seconds(value.get("time"))}
 
