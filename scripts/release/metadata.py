@@ -54,9 +54,10 @@ def _with_addresses(text: str, address: str, version: str) -> str:
         return match[0].replace("(%s)" % match[2], "(%s)" % place) if address else ""
 
     def link(match: re.Match[str]) -> str:
-        if match[2].startswith("#") or not _is_relative(match[2]):
+        if not _is_relative(match[2]):
             return match[0]
-        return "[%s](%s/blob/v%s/%s)" % (match[1], address, version, match[2]) if address else match[1]
+        target = "README.md" + match[2] if match[2].startswith("#") else match[2]  # an index gives headings no names
+        return "[%s](%s/blob/v%s/%s)" % (match[1], address, version, target) if address else match[1]
 
     return _LINK.sub(link, _IMAGE.sub(picture, _COMMENT.sub("", text)))
 

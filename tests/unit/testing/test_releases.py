@@ -50,12 +50,13 @@ def test_every_link_of_readme_leads_to_the_repository_at_that_version() -> None:
     for target in before:
         assert "](%s)" % target not in after
         assert re.search(r"\]\(%s/(blob|raw)/v1\.2\.3/%s\)" % (ADDRESS, re.escape(target)), after), target
-    assert all(each.startswith(("#", "https:")) for each in TARGET.findall(after))
+    assert all(each.startswith("https:") for each in TARGET.findall(after))
+    assert "/blob/v1.2.3/README.md#compared-with-others)" in after
 
 
 def test_without_an_address_no_link_is_broken() -> None:
     after = index_description(README, "", "1.2.3")
-    assert all(each.startswith(("#", "https:")) for each in TARGET.findall(after))
+    assert all(each.startswith("https:") for each in TARGET.findall(after))
     assert "![" not in after and "<!--" not in after
     assert "tutorial (thirty minutes" in after  # the text of a link
 
