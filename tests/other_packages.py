@@ -20,13 +20,29 @@ def write_package(target: Path, name: str, points: str, modules: Mapping[str, st
 
 
 def install_project(project: Path, target: Path) -> None:
-    """A project of plain Python, by its pyproject.toml; its package has the project's name."""
+    """A project of plain Python, by its pyproject.toml; its package has the project's name. Programs are in `bin`."""
     told = _read_toml(project / "pyproject.toml")["project"]
     groups = told.get("entry-points", {}).items()
     lines = ["[%s]\n%s\n" % (group, "\n".join("%s = %s" % each for each in points.items())) for group, points in groups]
     write_package(target, told["name"], "".join(lines), version=told["version"])
     package = told["name"].replace("-", "_")
     shutil.copytree(project / package, target / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, function in told.get("scripts", {}).items():
+        _write_program(target, name, *function.split(":"))
+
+
+def _write_program(target: Path, name: str, module: str, function: str) -> None:
+    lines = (
+        "#!%s" % sys.executable,
+        "import sys",
+        "sys.path.insert(0, %r)" % str(target),
+        "from %s import %s" % (module, function),
+        "sys.exit(%s())" % function,
+    )
+    program = target / "bin" / name
+    program.parent.mkdir(exist_ok=True)
+    program.write_text("\n".join(lines) + "\n")
+    program.chmod(0o755)
 
 
 def _read_toml(file: Path) -> Mapping[str, Any]:

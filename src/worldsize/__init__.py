@@ -124,7 +124,16 @@ if not TYPE_CHECKING:  # hidden from type checkers, so that they report names th
             return VERSION
         from worldsize.registry import load_name
 
-        globals()[name] = value = load_name(_HOMES, name, __name__)
+        try:
+            globals()[name] = value = load_name(_HOMES, name, __name__)
+        except (ImportError, AttributeError):
+            import sys
+
+            if sys.platform != "win32" or name not in _HOMES:
+                raise
+            from worldsize.errors import windows_error
+
+            raise windows_error() from None
         return value
 
 

@@ -115,6 +115,12 @@ class RunFailed(WorldsizeError):
         self.exit_code = exit_code or 1
 
 
+def windows_error() -> UsageError:
+    """Return the error of everything that needs Linux, for a Python of Windows."""
+    what = "worldsize needs Linux, and this is a Python of Windows"
+    return UsageError(what, None, "install and use it in WSL 2: docs/how-to/clusters/hpcpack-windows.md")
+
+
 def error_text(cause: BaseException) -> str:
     """Return the exception `cause` as text on one line: its class, then at most 500 characters of its message."""
     try:

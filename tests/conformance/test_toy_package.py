@@ -12,7 +12,7 @@ import pytest
 from driver import SOURCE
 from other_packages import install_project
 
-TOY = Path(__file__).resolve().parents[2] / "examples" / "toy-compute"
+TOY = Path(__file__).resolve().parents[2] / "examples" / "toy-scheduler"
 FIRST = "comes_through and SIGNAL or test_cancel_while_it_runs or test_observing_many_at_once"
 CAPABILITIES = ("after", "array", "exec", "nodes")
 
@@ -23,6 +23,7 @@ def suite(target: Path, *words: str) -> str:
     install_project(TOY, target / "site")
     searched = os.pathsep.join((SOURCE, str(target / "site")))
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environ["PATH"] = os.pathsep.join((str(target / "site" / "bin"), environ["PATH"]))
     argv = [
         sys.executable,
         "-m",

@@ -18,7 +18,7 @@ try:
 
     from worldsize.common.named_tuple import NamedTuple, NoReturn
     from worldsize.common.numbers import parse_digits
-    from worldsize.errors import UsageError, WorldsizeError
+    from worldsize.errors import UsageError, WorldsizeError, windows_error
     from worldsize.registry import find_module, load_module
 except KeyboardInterrupt:  # Ctrl-C this early must not print a traceback either
     os._exit(130)
@@ -308,6 +308,8 @@ def run() -> NoReturn:
     gc.disable()
     try:
         _open_streams()
+        if sys.platform == "win32":
+            os._exit(_flush_streams(_fail(windows_error(), 2)))
         if "PEX" in os.environ:
             from worldsize.cli.zipapp import restore_environment
 

@@ -28,7 +28,7 @@ from worldsize.compute.slurm.observe import observation
 from worldsize.compute.slurm.queue import is_inside_allocation, query_jobs, query_pause
 from worldsize.compute.slurm.script import BatchScriptParts, pack, render
 from worldsize.compute.slurm.script_trust import trusted_components
-from worldsize.compute.slurm.submission import submit_once
+from worldsize.compute.slurm.submission import submit_script
 from worldsize.errors import SubmitRejected
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Input, Job
@@ -179,7 +179,7 @@ class SlurmCompute:
             argv.append(f"--array=0-{place.elements - 1}" + (f"%{place.at_once}" if place.at_once else ""))
         argv += _dependency_option(first)
         environ = without_variables(self._environ, first.plan.secrets)
-        job = submit_once(argv, payload.script, name, environ, first.plan.umask)
+        job = submit_script(argv, payload.script, name, environ, first.plan.umask)
         jobs = [f"{job}_{element}" for element in range(len(submissions))] if place else [job]
         return [
             {

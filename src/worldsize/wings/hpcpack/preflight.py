@@ -21,7 +21,7 @@ from worldsize.wings.hpcpack.head.client import PATIENCE, HeadNodeClient
 from worldsize.wings.hpcpack.head.wire import items_of
 from worldsize.wings.hpcpack.render import RequestSettings, command_lines, meeting_node
 from worldsize.wings.hpcpack.reports import nodes
-from worldsize.wings.hpcpack.settings import Share, require_mounted
+from worldsize.wings.hpcpack.settings import Share, require_mounted, windows_part
 from worldsize.wings.hpcpack.share_features import probe_share_features
 
 _LINUX = "linuxnodes"
@@ -144,9 +144,19 @@ def check_share(share: Share | None, runs_dir: str | None, job: Job, place: str 
         yield CheckResult("error", what, f"{place}runs_dir", hint)
     for key, path in _job_paths(job):
         if not is_mapped(path, mapped) and not is_mapped(os.path.realpath(path), mapped):
-            hint = f"copy it to the share ({share.local}), and name it there"
-            yield CheckResult("error", f"{path} is not on the share: no node would see it", key, hint)
+            yield CheckResult("error", f"{path} is not on the share: no node would see it", key, _hint(share, path))
     yield from _check_features(_nearest_directory(runs_dir or str(share.local)))
+
+
+def _hint(share: Share, path: str) -> str:
+    """Return the hint for the path of a job, which may contain a Windows path, that is not on the share."""
+    named = windows_part(path)
+    if named is None:
+        return f"copy it to the share ({share.local}), and name it there"
+    here = share.local_path(named)
+    if here is not None:
+        return f"name it as this machine does: {here}"
+    return f"{named} is a Windows path: name the file as this machine does, below the share ({share.local})"
 
 
 def check_lines(asked: RequestSettings, plan: Plan, runs_dir: str) -> Iterator[CheckResult]:

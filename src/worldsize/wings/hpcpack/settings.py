@@ -5,7 +5,9 @@ that look at the file system of this machine."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from pathlib import PureWindowsPath
 from typing import Any, NamedTuple
 
 from worldsize.common.path_mapping import to_node_path
@@ -66,9 +68,22 @@ def local_share(share: Mapping[str, Any]) -> str | None:
     if share.get("local"):
         return str(share["local"])
     head, node = str(share.get("head", "")), str(share.get("node", ""))
-    if head.startswith("/"):
+    if head.startswith("/") and not _is_unc(head):
         return head
     return node if node and os.path.isdir(node) else None
+
+
+def _is_unc(path: str) -> bool:
+    """Return whether `path` is the Windows name of a share on a server, in either form of slashes."""
+    return path.startswith(("\\\\", "//"))
+
+
+def windows_part(path: str) -> str | None:
+    r"""Return the Windows path in `path`, such as `Z:\app` or `\\HEAD\app`; None if there is none. A configuration or a
+    job file is read as on Linux, so a Windows path in it is taken as a relative one, below the directory of the file.
+    """
+    found = re.search(r"(?:^|/)((?:[A-Za-z]:[\\/]|\\\\).*)", path, re.DOTALL)
+    return found[1] if found else None
 
 
 class HeadAccess(NamedTuple):
@@ -168,7 +183,18 @@ class Share(NamedTuple):
     def unc(self) -> str:
         """Return the share as `mount -t cifs` accepts it, such as `//HEAD/CcpSpoolDir/app`; "" if `head` is not a UNC
         name."""
-        return self.head.replace("\\", "/") if self.head.startswith("\\\\") else ""
+        return self.head.replace("\\", "/").rstrip("/") if _is_unc(self.head) else ""
+
+    def local_path(self, windows_path: str) -> str | None:
+        """Return the path on this machine of a file that Windows names `windows_path`, by the share's name there; None
+        if it is not on the share, or if the share is not mounted here. As on Windows, case does not matter."""
+        if self.local is None or not _is_unc(self.head):
+            return None
+        try:
+            below = PureWindowsPath(windows_path).relative_to(PureWindowsPath(self.head))
+        except ValueError:
+            return None
+        return os.path.join(self.local, *below.parts)
 
 
 class NotMounted(ConfigError):
@@ -183,6 +209,11 @@ def require_mounted(share: Share | None, place: str = "") -> Share:
         hint = r"share = { head = '\\HEAD\CcpSpoolDir\app', node = '/app', local = '/mnt/app' }"
         what = "the compute lacks the nodes' path of the share"
         raise ConfigError(what, f"{place}share.node", hint)
+    if share.local is not None and windows_part(share.local):
+        what = f"{windows_part(share.local)} is a Windows path, and this machine needs the mount point of the share"
+        raise ConfigError(
+            what, f"{place}share.local", "mount the share here, in WSL, and name that directory: /mnt/app"
+        )
     if share.local is None or not os.path.isdir(share.local):
         where = share.local or "no known directory"
         hint = (

@@ -73,7 +73,7 @@ def target_of(settings: ComputeSettings, private: str, nodes: int, environ: Mapp
         "patience": _PATIENCE.get(kind, _USUAL_PATIENCE),
         "directory": private,
         "environ": [name for name in kept if name in environ],
-        "inherits": kind not in ("hpcpack", "azureml"),
+        "inherits": kind in ("local", "slurm"),
         "unknown": dict(_NO_JOB.get(kind, {"job": 99999999})),
         "nodes": nodes,
         "visible": kind == "local",

@@ -135,6 +135,19 @@ def test_what_does_not_lie_on_the_share(tmp_path: Path) -> None:
     assert "copy it to the share (%s)" % tmp_path in words(results)
 
 
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        (r"\\head\app\data\x", "name it as this machine does: %s/data/x"),
+        (r"Z:\data\x", r"Z:\data\x is a Windows path: name the file as this machine does, below the share (%s)"),
+    ],
+)
+def test_an_input_that_is_named_as_on_windows(tmp_path: Path, path: str, says: str) -> None:
+    share = Share(r"\\HEAD\app", "/app", str(tmp_path))
+    (result,) = share_checks(share, job=Job("true", inputs={"d": Input(path="/home/me/" + path)}))
+    assert result.where == "inputs.d.path" and result.hint == says % tmp_path
+
+
 def test_what_a_file_server_may_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a cifs mount with dir_mode=0777 and without mfsymlinks."""
     mkdir = os.mkdir

@@ -23,7 +23,6 @@ INTERVAL = 1.0
 PATIENCE = 5.0
 """The most seconds that the end of a process waits for a disk or a device."""
 
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 Call = Tuple[float, Any, List[Tuple[str, Any]]]
 """The time, the step, and the values by name. Each number may be a function that returns it."""
@@ -157,7 +156,8 @@ def _opened(path: str) -> int:
         os.chmod(folder, mode)  # independent of the rank's umask
     except FileExistsError:
         pass  # another rank has created it
-    return os.open(path, _FLAGS, mode & 0o666)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    return os.open(path, flags, mode & 0o666)
 
 
 def line_of(call: Call) -> str:

@@ -1,0 +1,88 @@
+"""A client in WSL: what it sees of the share, and what Windows sees of the runs there."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hpcpack.life import Client
+from hpcpack.simulator import Simulator
+
+FORBIDDEN = re.compile(r'[<>:"\\\\|?*\x00-\x1f]|[. ]$|^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\\.|$)', re.IGNORECASE)
+LONGEST = 200
+"""Of Windows' 260 characters for a path, those below the share; the rest is for its name there."""
+
+DRVFS = """
+import os
+
+SHARE = %r
+
+def shown(function):
+    def on_share(path, *given, **named):
+        result = function(path, *given, **named)
+        if not isinstance(path, int) and os.path.realpath(path).startswith(SHARE) and os.path.exists(path):
+            chmod(path, 0o777)
+        return result
+    return on_share
+
+def refuse(*given, **named):
+    raise PermissionError(1, "Operation not permitted")
+
+chmod = os.chmod
+os.mkdir, os.open = shown(os.mkdir), shown(os.open)
+os.chmod = os.fchmod = lambda *given, **named: None
+os.link = os.symlink = refuse
+"""
+"""What makes a Python show the share as a mount by drvfs without metadata: all modes are 0777, and there are no links."""
+
+
+@pytest.fixture
+def client(hpcpack: Simulator) -> Iterator[Client]:
+    made = Client(hpcpack)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def drvfs(client: Client, tmp_path: Path) -> Iterator[Client]:
+    share = Path(client.simulator.share)
+    mode = share.stat().st_mode & 0o7777
+    (tmp_path / "sitecustomize.py").write_text(DRVFS % str(share.resolve()))
+    client.environ["PYTHONPATH"] = os.pathsep.join((str(tmp_path), client.environ["PYTHONPATH"]))
+    client.environ["XDG_CONFIG_HOME"] = str(tmp_path / "config")
+    share.chmod(0o777)
+    yield client
+    share.chmod(mode)
+
+
+def test_a_share_of_drvfs_is_refused_until_it_is_trusted(drvfs: Client) -> None:
+    """Its modes say that every user may write there, and worldsize cannot know better."""
+    refused = drvfs("run", "-w", "2x1", "--", "true")
+    assert refused.code == 1 and "every user may write to it" in refused.err and "config trust" in refused.err
+    drvfs.ok("config", "trust", drvfs.simulator.share)
+    drvfs.job("echo rank $RANK; echo kept > outputs/kept-$RANK", "2x1", code=".")
+    done = drvfs("run", "job.yml")
+    assert done.code == 0, done
+    assert sorted(done.out.splitlines()) == ["0:0: rank 0", "1:1: rank 1"]
+    assert "no symbolic links" in done.err and "no permissions" in done.err
+
+
+def test_windows_can_show_every_file_of_a_run(client: Client) -> None:
+    """People look at logs and outputs in Explorer: names are allowed there, unique without case, and not too long."""
+    client.write("train.py", "print('hello')\n")
+    words = ("--set", "count=2", "-w", "2x2", "--", "python3", "train.py")
+    assert client("run", *words, timeout=120).code == 0
+    runs = os.path.join(client.simulator.share, "runs")
+    seen = 0
+    for folder, folders, files in os.walk(runs):
+        names = [*folders, *files]
+        assert len({name.casefold() for name in names}) == len(names), folder
+        for name in names:
+            seen += 1
+            assert not FORBIDDEN.search(name), os.path.join(folder, name)
+            assert len(os.path.relpath(os.path.join(folder, name), client.simulator.share)) <= LONGEST
+    assert seen > 50
