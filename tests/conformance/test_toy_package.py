@@ -14,7 +14,7 @@ from other_packages import install_project
 
 TOY = Path(__file__).resolve().parents[2] / "examples" / "toy-scheduler"
 FIRST = "comes_through and SIGNAL or test_cancel_while_it_runs or test_observing_many_at_once"
-CAPABILITIES = ("after", "array", "exec", "nodes")
+CAPABILITIES = ("exec",)
 
 
 def suite(target: Path, *words: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,23 +22,41 @@ import os
 
 SHARE = %r
 
-def shown(function):
-    def on_share(path, *given, **named):
-        result = function(path, *given, **named)
-        if not isinstance(path, int) and os.path.realpath(path).startswith(SHARE) and os.path.exists(path):
-            chmod(path, 0o777)
-        return result
-    return on_share
+def place(path, dir_fd=None):
+    base = os.readlink("/proc/self/fd/%%d" %% dir_fd) if dir_fd is not None else os.getcwd()
+    path = os.readlink("/proc/self/fd/%%d" %% path) if isinstance(path, int) else os.path.join(base, os.fsdecode(path))
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
-def refuse(*given, **named):
-    raise PermissionError(1, "Operation not permitted")
+def is_on_share(path, dir_fd=None):
+    return place(path, dir_fd).startswith(SHARE + "/")
+
+def shown(function):
+    def make(path, *given, dir_fd=None, **named):
+        result = function(path, *given, dir_fd=dir_fd, **named)
+        if is_on_share(path, dir_fd) and os.path.exists(place(path, dir_fd)):
+            chmod(place(path, dir_fd), 0o777)
+        return result
+    return make
+
+def unchanged(function):
+    return lambda path, *given, **named: None if is_on_share(path) else function(path, *given, **named)
+
+def refused(function):
+    def link(source, target, *given, dst_dir_fd=None, dir_fd=None, **named):
+        fd = dst_dir_fd if dst_dir_fd is not None else dir_fd
+        if is_on_share(target, fd):
+            raise PermissionError(1, "Operation not permitted", target)
+        more = {name: value for name, value in (("dst_dir_fd", dst_dir_fd), ("dir_fd", dir_fd)) if value is not None}
+        return function(source, target, *given, **more, **named)
+    return link
 
 chmod = os.chmod
 os.mkdir, os.open = shown(os.mkdir), shown(os.open)
-os.chmod = os.fchmod = lambda *given, **named: None
-os.link = os.symlink = refuse
+os.chmod, os.fchmod = unchanged(os.chmod), unchanged(os.fchmod)
+os.link, os.symlink = refused(os.link), refused(os.symlink)
 """
-"""What makes a Python show the share as a mount by drvfs without metadata: all modes are 0777, and there are no links."""
+"""What makes a Python show the share as a mount by drvfs without metadata: all modes are 0777, and there are no
+links."""
 
 
 @pytest.fixture
@@ -54,9 +73,11 @@ def drvfs(client: Client, tmp_path: Path) -> Iterator[Client]:
     (tmp_path / "sitecustomize.py").write_text(DRVFS % str(share.resolve()))
     client.environ["PYTHONPATH"] = os.pathsep.join((str(tmp_path), client.environ["PYTHONPATH"]))
     client.environ["XDG_CONFIG_HOME"] = str(tmp_path / "config")
+    client.home = client.environ["WORLDSIZE_HOME"] = str(tmp_path / "home")  # of Linux itself
     share.chmod(0o777)
     yield client
     share.chmod(mode)
+    shutil.rmtree(share / "runs")  # for others it would be a directory to which everybody may write
 
 
 def test_a_share_of_drvfs_is_refused_until_it_is_trusted(drvfs: Client) -> None:
@@ -66,7 +87,7 @@ def test_a_share_of_drvfs_is_refused_until_it_is_trusted(drvfs: Client) -> None:
     drvfs.ok("config", "trust", drvfs.simulator.share)
     drvfs.job("echo rank $RANK; echo kept > outputs/kept-$RANK", "2x1", code=".")
     done = drvfs("run", "job.yml")
-    assert done.code == 0, done
+    assert done.code == 0, done.err
     assert sorted(done.out.splitlines()) == ["0:0: rank 0", "1:1: rank 1"]
     assert "no symbolic links" in done.err and "no permissions" in done.err
 

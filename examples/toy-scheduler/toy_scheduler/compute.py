@@ -100,7 +100,7 @@ class ToyCompute:
 
     def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
         try:
-            jobs = self._jobs([str(handle["job"]) for handle in handles])
+            jobs = self._jobs([str(handle["job"]) for handle in handles]) if handles else {}
         except WorldsizeError as error:
             return [Observation("unknown", message=f"the scheduler does not answer: {error.what}")] * len(handles)
         return [_observation(jobs.get(str(handle["job"])), handle) for handle in handles]
@@ -112,7 +112,7 @@ class ToyCompute:
         self._signal(handles, "QUIT" if now else "TERM")
 
     def _signal(self, handles: Sequence[Handle], name: str) -> int:
-        jobs = self._jobs([str(handle["job"]) for handle in handles], PATIENCE)
+        jobs = self._jobs([str(handle["job"]) for handle in handles], PATIENCE) if handles else {}
         runs = {handle.get("run_id") for handle in handles}  # other jobs are not touched, whatever a handle says
         ours = [job for job, said in jobs.items() if said["name"] in runs and said["state"] != "E"]
         for job in reversed(ours):  # the last first, so that none that waits for another begins meanwhile
