@@ -107,8 +107,8 @@ def _value_text(value: object) -> str:
 
 
 def _package_text(point: EntryPoint) -> str:
-    """Return the name and version of the package that provides an entry point, and the object: `toy-compute 1.0
-    (toy_compute.module)`; the object alone if the package is unknown."""
+    """Return the name and version of the package that provides an entry point, and the object: `toy-scheduler 1.0
+    (toy_scheduler.compute)`; the object alone if the package is unknown."""
     package = point.dist
     return f"{package.name} {package.version} ({point.value})" if package is not None else point.value
 

@@ -31,7 +31,7 @@ _SLOW = {
 _WITH_MORE_TIME = {"convert.md": ("--check ", "--check --timeout 240 ")}
 """What a command says on a page, and what is typed on a machine that does much else meanwhile."""
 
-_INSTALLED = {"extending.md": ("toy-compute", "toy-launcher")}
+_INSTALLED = {"extending.md": ("toy-scheduler", "toy-launcher"), "scheduler.md": ("toy-scheduler",)}
 """Examples that a page has its reader install."""
 
 _SHOWN_ELSEWHERE = ("data-parallel.md", "convert.md", "rehearsal.md", "extending.md", "selftest.md")
@@ -68,6 +68,7 @@ def test_page_prints_what_it_says(page: Path, tmp_path: Path, request: pytest.Fi
     for project in _INSTALLED.get(page.name, ()):
         install_project(ROOT / "examples" / project, tmp_path / "site")
         environ["PYTHONPATH"] = os.pathsep.join((str(ROOT / "src"), str(tmp_path / "site")))
+        environ["PATH"] = os.pathsep.join((str(tmp_path / "site" / "bin"), environ["PATH"]))
     if page.name == "azure-workspace.md":
         double: Double = request.getfixturevalue("double")
         environ.update(sign_in(double), PYTHONPATH=os.pathsep.join((environ["PYTHONPATH"], RESOLVER)))

@@ -92,6 +92,14 @@ def test_a_share_of_drvfs_is_refused_until_it_is_trusted(drvfs: Client) -> None:
     assert "no symbolic links" in done.err and "no permissions" in done.err
 
 
+def test_a_script_with_the_line_ends_of_windows(client: Client) -> None:
+    client.write("run.sh", "#!/bin/bash\r\necho hello\r\n")
+    os.chmod(os.path.join(client.project, "run.sh"), 0o755)
+    done = client("run", "-w", "1x1", "--", "./run.sh")
+    assert done.code == 127 and "./run.sh: No such file or directory" in done.out + done.err
+    client.ok("run", "-w", "1x1", "--", "sh", "-c", "sed -i 's/\\r$//' run.sh; ./run.sh")
+
+
 def test_windows_can_show_every_file_of_a_run(client: Client) -> None:
     """People look at logs and outputs in Explorer: names are allowed there, unique without case, and not too long."""
     client.write("train.py", "print('hello')\n")

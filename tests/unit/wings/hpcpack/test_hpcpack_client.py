@@ -6,8 +6,11 @@ import base64
 import gzip
 import itertools
 import socket
+import ssl
+from pathlib import Path
 
 import pytest
+import trustme
 from hpcpack_server import LOST, Asked, Reply, serving, several
 
 from worldsize.compute.http import exchange
@@ -210,6 +213,20 @@ def test_a_ca_file_that_is_none(tmp_path, content: str | None, says: str) -> Non
     with pytest.raises(ConfigError, match=says) as caught:
         tls_context(HeadAccess("https://head", "me", ca_file=str(path)))
     assert caught.value.where == str(path)
+
+
+def test_a_certificate_that_windows_has_exported(tmp_path: Path) -> None:
+    """Its export has two formats, and editors add a byte order mark."""
+    pem = trustme.CA().cert_pem.bytes()
+    path = tmp_path / "head.cer"
+    access = HeadAccess("https://head", "me", ca_file=str(path))
+    for content in (pem.replace(b"\n", b"\r\n"), b"\xef\xbb\xbf" + pem):
+        path.write_bytes(content)
+        assert tls_context(access).cert_store_stats()["x509_ca"] == 1
+    for content in (ssl.PEM_cert_to_DER_cert(pem.decode()), pem.decode().encode("utf-16")):
+        path.write_bytes(content)
+        with pytest.raises(ConfigError, match="does not contain a certificate in PEM format"):
+            tls_context(access)
 
 
 def test_a_head_that_does_not_finish_its_handshake() -> None:
