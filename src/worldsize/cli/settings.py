@@ -8,7 +8,8 @@ from worldsize.cli.console import add_output_option, load_current_config
 from worldsize.cli.output import show, show_document, show_json
 from worldsize.cli.table import table
 from worldsize.errors import UsageError
-from worldsize.jobspec.config.config import Config
+from worldsize.jobspec.config.config import Config, ForbiddenRule
+from worldsize.jobspec.reading.tree import plain_value
 
 _EXAMPLES = {
     "config": """examples:
@@ -78,12 +79,22 @@ def _settings(config: Config) -> dict[str, tuple[object, str]]:
         values["notify"] = config.notify
     tables = {"conda": config.conda, "environment": config.environments, "environment_map": config.environment_map}
     tables.update({f"azure.{table}": entries for table, entries in config.azure.items()})
+    tables["defaults"] = {key: plain_value(node) for key, node in config.defaults.items()}
+    tables["forbidden"] = {str(number): _rule_text(rule) for number, rule in enumerate(config.forbidden, 1)}
     for prefix, entries in tables.items():
         values.update({f"{prefix}.{key}": value for key, value in entries.items()})
     from worldsize.trust.secrets import mask_tree
 
     values = {key: mask_tree(value, key.rpartition(".")[2]) for key, value in values.items()}
-    return {key: (value, config.origins.get(key, "default")) for key, value in values.items()}
+    origins = {f"forbidden.{number}": rule.where for number, rule in enumerate(config.forbidden, 1)}
+    origins.update(config.origins)
+    return {key: (value, origins.get(key, "default")) for key, value in values.items()}
+
+
+def _rule_text(rule: ForbiddenRule) -> str:
+    values = " = " + ", ".join(rule.values) if rule.values else ""
+    computes = " on " + ", ".join(rule.computes) if rule.computes else ""
+    return f"{rule.key}{values}{computes}: {rule.why}"
 
 
 def show_completion(options: argparse.Namespace) -> int:

@@ -124,9 +124,9 @@ no answer can be stored."""
 
 
 def judge_user_file(file: ConfigFile, environ: Mapping[str, str]) -> TrustVerdict:
-    """Return the verdict whether the configuration file in the user's own configuration directory counts: it does
-    unless others could have changed it and the user has not trusted it. It may be another user's file if HOME is
-    another user's."""
+    """Return the verdict whether the site's configuration file, or the one in the user's own configuration directory,
+    counts: it does unless others could have changed it and the user has not trusted it. The latter may be another
+    user's file if HOME is another user's."""
     if file.danger is None or _decision(file, environ):
         return TrustVerdict(True)
     return TrustVerdict(False, _exclusion(file))

@@ -1,5 +1,5 @@
-"""Configuration from the `worldsize.toml` of the project, of the user and of the site. For each key the nearest file
-wins.
+"""Configuration from the `worldsize.toml` of the project and of the user, and from the site's file. For each key the
+nearest file wins.
 
     default_compute = "lab"
 
@@ -24,6 +24,13 @@ from worldsize.jobspec.config.compute_types import LOCAL
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from worldsize.jobspec.reading.tree import YamlNode
+
+SITE_FILES = ("/etc/worldsize/config.toml", "/etc/worldsize/worldsize.toml")
+"""The site's file, by two names; the first one that exists counts."""
+SITE = "site"
+"""The layer of the site's files in `Config.files`."""
 
 
 class ComputeSettings(NamedTuple):
@@ -73,10 +80,46 @@ class ComputeSettings(NamedTuple):
         return self.runs_dir and user_directory_in(self.runs_dir)
 
 
+class ConfigFiles(NamedTuple):
+    """The paths of configuration files that exist.
+
+    site       the site's file
+    installed  the site's file in /etc, if WORLDSIZE_SITE_CONFIG names another one: only its `[[forbidden]]` counts
+    own        the user's file
+    projects   the projects' files, the nearest first
+    """
+
+    site: str | None
+    installed: str | None
+    own: str | None
+    projects: tuple[str, ...]
+
+
+class ForbiddenRule(NamedTuple):
+    """A rule of the site's file about what jobs may not set.
+
+    key       a key of a job, such as "slurm.exclusive"; all keys below it are meant too
+    why       the reason, for messages
+    where     the place of the rule, such as "/etc/worldsize/config.toml:12"
+    values    the forbidden values, as text; empty: any value
+    computes  the names of the computes that it is about; empty: all
+    """
+
+    key: str
+    why: str
+    where: str
+    values: tuple[str, ...] = ()
+    computes: tuple[str, ...] = ()
+
+
 class Config(NamedTuple):
     """The configuration. `origins` contains for each dotted key the origin of its value: a file, an environment
     variable by name, or "default". `default_origin` is the same for default_compute, with the line in a file.
 
+    files            the files in force, each with its layer: "site", "user" or "project"
+    places           for each dotted key of a file, its place with the line
+    defaults         the site's values of job keys, by dotted key, for jobs that do not set them
+    forbidden        the site's rules about what jobs may not set
     envs_dir         directory in which environments are built; None: in the home
     environments     named environments, each read as a job's `environment:`
     environment_map  meanings of Azure's names here; "*" in a name matches any text
@@ -102,6 +145,10 @@ class Config(NamedTuple):
     azure: Mapping[str, Mapping[str, str]] = {}
     notices: tuple[str, ...] = ()
     unusable: Mapping[str, ConfigError] = {}
+    files: Mapping[str, str] = {}
+    places: Mapping[str, str] = {}
+    defaults: Mapping[str, YamlNode] = {}
+    forbidden: tuple[ForbiddenRule, ...] = ()
 
     def compute(self, name: str | None = None, where: str | None = None) -> ComputeSettings:
         """Return the settings of the compute `name`, or of the default one if `name` is None. Raise NotFound, at

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 
-from worldsize.common.named_tuple import Any
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.errors import ConfigError
 from worldsize.jobspec.config.compute_keys import (
     COMPUTE_KEYS,
@@ -18,14 +17,14 @@ from worldsize.jobspec.config.compute_keys import (
     type_key,
 )
 from worldsize.jobspec.config.compute_types import COMPUTE_TYPES, LOCAL
-from worldsize.jobspec.config.config import ComputeSettings, Config
+from worldsize.jobspec.config.config import SITE, SITE_FILES, ComputeSettings, Config, ConfigFiles
+from worldsize.jobspec.config.toml import MAX_BYTES, parse_toml
 from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.jobspec.reading.nearest import did_you_mean
 from worldsize.jobspec.reading.problems import Problems
-from worldsize.jobspec.reading.tree import YamlNode, plain_value, to_node
+from worldsize.jobspec.reading.tree import YamlNode, plain_value
 from worldsize.jobspec.reading.values import mapping_of, read_keys
 from worldsize.trust.projects import (
-    ConfigFile,
     TrustVerdict,
     judge_project_file,
     judge_user_file,
@@ -36,7 +35,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.trust.projects import Ask
 
-MAX_BYTES = 1 << 20
+DEFAULTS, FORBIDDEN = "defaults", "forbidden"
+SITE_TABLES = (DEFAULTS, FORBIDDEN)
+"""Tables of the site's file alone, which jobspec/config/site.py reads."""
 TOP_KEYS: Keys = {
     "home": Key("path", "Where runs are kept.", blank=False),
     "default_compute": Key("text", "The compute of jobs that do not set one.", blank=False, harmless=True),
@@ -44,6 +45,8 @@ TOP_KEYS: Keys = {
     "envs_dir": Key("path", "Where environments are built.", blank=False),
     "notify": Key("text", "The notification command of jobs that do not set one."),
     "preload": Key("preload", "For jobs that do not set it: auto, off, or modules that each node imports once."),
+    DEFAULTS: Key("any", "In the site's file: values of job keys, for jobs that do not set them."),
+    FORBIDDEN: Key("records", "In the site's file: values of job keys that jobs may not set."),
 }
 ENVIRONMENT_TABLES = ("environment", "environment_map", "conda")
 """Tables that jobspec/config/environment.py reads."""
@@ -61,24 +64,26 @@ _NAMES = {
         "use letters, digits, '-', '_' and '.'",
     ),
 }
-_POSITION = r"\(at line (\d+), column (\d+)\)$"
-_HEADER = r"\s*\[([^\[\]]+)\]"
-_KEY = r"\s*([A-Za-z0-9_.\"' -]+?)\s*="
-
 Settings = dict[tuple[str, ...], YamlNode]
 
 
-def read_files(
-    site: str | None, own: str | None, projects: list[str], environ: Mapping[str, str], ask: Ask | None
-) -> Config:
-    """Read the worldsize.toml files of the `site`, the user (`own`) and the `projects`, and return the merged
-    configuration; for each key a project's file wins over the user's, and that over the site's. Of the projects' files
-    only the first that counts is used. Raise one ConfigError for all errors in the files that count."""
+class _Layer(NamedTuple):
+    """A file that counts: its `layer`, "site", "user" or "project", and its tables."""
+
+    layer: str
+    path: str
+    root: YamlNode
+
+
+def read_files(files: ConfigFiles, environ: Mapping[str, str], ask: Ask | None) -> Config:
+    """Read the configuration `files` and return the merged configuration; for each key a project's file wins over the
+    user's, and that over the site's. Of the projects' files only the first that counts is used. Raise one ConfigError
+    for all errors in the files that count."""
     report = Problems(error=ConfigError)
-    roots, notices = _select_roots(site, own, projects, environ, ask)
+    layers, rules, notices = _select_layers(files, environ, ask)
     settings: Settings = {}
-    for root in roots:
-        settings.update(_flatten(root, report))
+    for each in layers:
+        settings.update(_flatten(each.root, report, each.layer))
     report.check()
     values: dict[str, Any] = {}
     for path, node in settings.items():
@@ -97,39 +102,59 @@ def read_files(
         from worldsize.registry import load_module
 
         values["azure"] = load_module("wings.azure.mappings", f"[{AZURE_TABLE}]").read_tables(azure, report)
+    leaves = {".".join(path): node for path, node in settings.items() if path[0] != "compute" or len(path) > 2}
+    site = [each.root for each in layers if each.layer == SITE]
+    if rules or any(table in root.value for table in SITE_TABLES for root in site):
+        from worldsize.jobspec.config.site import read_defaults, read_forbidden
+
+        values["defaults"] = read_defaults(site, report)
+        values["forbidden"] = read_forbidden([*site, *rules], names, report)
+        leaves.update({f"{DEFAULTS}.{key}": node for key, node in values["defaults"].items()})
     report.check()
-    origins = {".".join(path): node.origin for path, node in settings.items() if path[0] != "compute" or len(path) > 2}
     default = settings.get(("default_compute",))
     if default:
         values["default_origin"] = default.where
-    return Config(computes=computes, origins=origins, notices=tuple(notices), unusable=unusable, **values)
+    return Config(
+        computes=computes,
+        origins={key: node.origin for key, node in leaves.items()},
+        places={key: node.where for key, node in leaves.items()},
+        files={each.path: each.layer for each in layers},
+        notices=tuple(notices),
+        unusable=unusable,
+        **values,
+    )
 
 
-def _select_roots(
-    site: str | None, own: str | None, projects: list[str], environ: Mapping[str, str], ask: Ask | None
-) -> tuple[list[YamlNode], list[str]]:
-    """Return the tables of those worldsize.toml files that count because they are trusted, of the projects' files only
-    the first one, the weakest file first; and notices for the user about the files. The site's file always counts: it
-    belongs to root, or a variable names it."""
-    roots = [_parse_toml(read_config(site, MAX_BYTES))] if site else []
+def _select_layers(
+    files: ConfigFiles, environ: Mapping[str, str], ask: Ask | None
+) -> tuple[list[_Layer], list[YamlNode], list[str]]:
+    """Return those files that count because they are trusted, of the projects' files only the first one, the weakest
+    file first; the tables of `files.installed`, of which only the rules count; and notices for the user about the
+    files."""
+    layers: list[_Layer] = []
+    rules: list[YamlNode] = []
     notices: list[str] = []
 
-    def add(root: Callable[[], YamlNode], verdict: TrustVerdict) -> bool:
+    def counts(verdict: TrustVerdict) -> bool:
         if verdict.notice:
             notices.append(verdict.notice)
-        if verdict.counts:
-            roots.append(root())
         return verdict.counts
 
-    if own:
-        file = read_config(own, MAX_BYTES)
-        add(partial(_parse_toml, file), judge_user_file(file, environ))
-    for project in projects:
+    for path, layer in ((files.installed, ""), (files.site, SITE), (files.own, "user")):
+        file = read_config(path, MAX_BYTES) if path else None
+        if file and counts(judge_user_file(file, environ)):
+            root = parse_toml(file)
+            if layer:
+                layers.append(_Layer(layer, file.path, root))
+            else:
+                rules.append(root)
+    for project in files.projects:
         file = read_config(project, MAX_BYTES)
-        root = cache(partial(_parse_toml, file))
-        if add(root, judge_project_file(file, partial(_authority, root), environ, ask)):
+        tables = cache(partial(parse_toml, file))
+        if counts(judge_project_file(file, partial(_authority, tables), environ, ask)):
+            layers.append(_Layer("project", file.path, tables()))
             break
-    return roots, notices
+    return layers, rules, notices
 
 
 def _authority(root: Callable[[], YamlNode]) -> list[tuple[str, str]]:
@@ -151,73 +176,17 @@ def _has_authority(path: tuple[str, ...], value: str) -> bool:
     return not (path[0] == "compute" and (len(path) == 2 or is_harmless(path[2])))
 
 
-def _parse_toml(config: ConfigFile) -> YamlNode:
-    """Parse the worldsize.toml file `config` and return its tables as a tree of YamlNode, with line numbers where
-    known. Raise ConfigError if it is not a TOML file, or is too large."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    file, data = config.path, config.data
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"larger than {MAX_BYTES} bytes, so not a configuration", file)
-    try:
-        text = data.decode("utf-8-sig")
-        tables = tomllib.loads(text)
-        root = to_node(tables, file, error=ConfigError)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError("not UTF-8 text", f"{file}:{line}") from None
-    except RecursionError:
-        raise ConfigError("nested too deep", file) from None
-    except tomllib.TOMLDecodeError as error:
-        raise _toml_error(str(error), file) from None
-    except ValueError:
-        raise ConfigError("not TOML: a number with too many digits", file) from None
-    return _with_lines(root, (), _key_lines(text))
-
-
-def _toml_error(message: str, file: str) -> ConfigError:
-    place = re.search(_POSITION, message)
-    if not place:
-        return ConfigError(f"not TOML: {message}", file)
-    what = f"not TOML, column {place[2]}: {message[: place.start()].rstrip()}"
-    return ConfigError(what, f"{file}:{place[1]}")
-
-
-def _key_lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the line number of each table and key in `text`, a TOML file, by its path, such as ("compute", "lab",
-    "type"). Keys that are not written in the usual notation have no line."""
-    lines: dict[tuple[str, ...], int] = {}
-    table: tuple[str, ...] = ()
-    for number, line in enumerate(text.splitlines(), 1):
-        header, key = re.match(_HEADER, line), re.match(_KEY, line)
-        if header:
-            table = _key_path(header[1])
-            lines.setdefault(table, number)
-        elif key:
-            lines.setdefault(table + _key_path(key[1]), number)
-    return lines
-
-
-def _key_path(dotted: str) -> tuple[str, ...]:
-    return tuple(step.strip().strip("\"'") for step in dotted.split("."))
-
-
-def _with_lines(node: YamlNode, path: tuple[str, ...], lines: dict[tuple[str, ...], int]) -> YamlNode:
-    node = node._replace(line=lines.get(path, node.line))
-    if not isinstance(node.value, dict):
-        return node
-    children = {name: _with_lines(child, (*path, name), lines) for name, child in node.value.items()}
-    return node._replace(value=children)
-
-
-def _flatten(root: YamlNode, report: Problems) -> Settings:
+def _flatten(root: YamlNode, report: Problems, layer: str = "project") -> Settings:
     """Return the settings in `root`, the tables of one worldsize.toml, by path: one entry per top-level key, one per
     name in a table such as [environment_map], and one per key of a compute's table and of each of Azure's tables. So
-    the nearest file wins entry by entry."""
+    the nearest file wins entry by entry. The tables that only the site's file may have are left out; in another `layer`
+    they are problems in `report`."""
     settings: Settings = {}
     for table, node in root.value.items():
+        if table in SITE_TABLES:
+            if layer != SITE:
+                report.add(node, table, "is only for the site's file", f"put it into {SITE_FILES[0]}, or leave it out")
+            continue
         if table not in ("compute", AZURE_TABLE, *ENVIRONMENT_TABLES):
             settings[(table,)] = node
             continue

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 
 from worldsize.jobspec.config.compute_types import LOCAL
-from worldsize.jobspec.config.config import ComputeSettings, Config
+from worldsize.jobspec.config.config import SITE_FILES, ComputeSettings, Config, ConfigFiles
 from worldsize.trust.keys import config_home, user_home
 from worldsize.trust.links import with_parents
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from worldsize.trust.projects import Ask
 
 FILE_NAME = "worldsize.toml"
-SITE_FILE = "/etc/worldsize/worldsize.toml"
 
 _DEFAULTS = {"home": "default", "default_compute": "default", "compute.local.type": "default"}
 
@@ -39,11 +38,11 @@ def load_config(cwd: str, environ: Mapping[str, str], ask: Ask | None = None) ->
     Raise ConfigError, with file and line where known, for files that cannot be read, are not TOML, or contain unknown
     settings; all such problems are in one error.
     """
-    site, own, projects = config_files(cwd, environ)
-    if site or own or projects:
+    files = config_files(cwd, environ)
+    if any(files):
         from worldsize.jobspec.config.files import read_files
 
-        config = read_files(site, own, projects, environ, ask)
+        config = read_files(files, environ, ask)
     else:
         config = Config(computes={LOCAL: ComputeSettings()})
     return _with_environment(config, cwd, environ)
@@ -83,11 +82,15 @@ def _preload_of(text: str) -> tuple[str, ...]:
     return found or ()
 
 
-def config_files(cwd: str, environ: Mapping[str, str]) -> tuple[str | None, str | None, list[str]]:
-    """Return the paths of the worldsize.toml files that exist: the site's, the user's and a list of the projects' (the
-    nearest above `cwd` first). The first two are None if they do not exist."""
-    site: str | None = environ.get("WORLDSIZE_SITE_CONFIG") or SITE_FILE
-    own: str | None = os.path.join(config_home(environ), FILE_NAME)
+def config_files(cwd: str, environ: Mapping[str, str]) -> ConfigFiles:
+    """Return the paths of the configuration files that exist for the directory `cwd` (absolute)."""
+    installed = next((path for path in SITE_FILES if os.path.isfile(path)), None)
+    site = environ.get("WORLDSIZE_SITE_CONFIG") or installed
+    own = os.path.join(config_home(environ), FILE_NAME)
     above = [os.path.join(directory, FILE_NAME) for directory in with_parents(cwd)]
-    projects = [path for path in above if path not in (site, own) and os.path.isfile(path)]
-    return site if os.path.isfile(site or "") else None, own if os.path.isfile(own or "") else None, projects
+    return ConfigFiles(
+        site if site and os.path.isfile(site) else None,
+        installed if installed != site else None,
+        own if os.path.isfile(own) else None,
+        tuple(path for path in above if path not in (site, installed, own) and os.path.isfile(path)),
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from worldsize.errors import JobError
 from worldsize.jobspec.dump import job_tree
@@ -15,7 +15,8 @@ from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import MAX_DEPTH, YamlNode, to_node
 from worldsize.jobspec.reading.yaml import read_setting
 
-_OPEN_MAPS = ("text_map", "labels")
+OPEN_MAPS = ("text_map", "labels")
+"""Kinds of keys whose values are mappings of free names."""
 _DECLARED = ("inputs", "outputs")
 
 
@@ -33,7 +34,22 @@ def apply_overrides(job: Job, settings: Iterable[str]) -> Job:
     node = to_node(job_tree(job), job.source)
     for setting in settings:
         node = _with_setting(node, setting)
-    report = Problems(current_directory("--set"))
+    return _read_changed(job, node, current_directory("--set"))
+
+
+def with_values(job: Job, values: Mapping[str, YamlNode], base: str) -> Job:
+    """Return `job` with `values`, a mapping of YAML paths, as `--set` takes them, to values with their places. The
+    result is read again as a whole. Relative paths start at the directory `base`. Raise JobError that names the place
+    of a value which the job cannot have."""
+    node = to_node(job_tree(job), job.source)
+    for name, value in values.items():
+        node = _with_leaf(node, split_path(name), value, value.where)
+    return _read_changed(job, node, base)
+
+
+def _read_changed(job: Job, node: YamlNode, base: str) -> Job:
+    """Return the Job of the tree `node`, which was made from `job`."""
+    report = Problems(base)
     changed = read_job(node, report, job.source)
     report.check()
     same_script = changed.batch_script == job.batch_script
@@ -62,18 +78,21 @@ def _with_setting(root: YamlNode, setting: str) -> YamlNode:
     return _with_leaf(root, path, read_setting(text, where), where)
 
 
-def _split_key(name: str, where: str) -> list[str]:
-    """Split the key `name` of a `--set` option into the steps of a YAML path. Below a mapping of free names, such as
-    environment_variables, the rest is one name, including its dots. Raise JobError, at `where`, if the first step is no
-    key of a job, or if the path is malformed."""
+def split_path(name: str) -> list[str]:
+    """Split the YAML path `name` of a job's key into its steps. Below a mapping of free names, such as
+    environment_variables, the rest is one name, including its dots."""
     first, _, rest = name.partition(".")
-    if rest and first in JOB and JOB[first].kind in _OPEN_MAPS:
-        return [first, rest]
-    path = name.split(".")
+    return [first, rest] if rest and first in JOB and JOB[first].kind in OPEN_MAPS else name.split(".")
+
+
+def _split_key(name: str, where: str) -> list[str]:
+    """Split the key `name` of a `--set` option into the steps of a YAML path. Raise JobError, at `where`, if the first
+    step is no key of a job, or if the path is malformed."""
+    path = split_path(name)
     if "" in path or len(path) > MAX_DEPTH:
         raise JobError("not a key", where, "write key=value, such as inputs.lr=0.1")
-    if first not in JOB:
-        raise JobError(f"{first!r:.60} is not a key of a job", where, did_you_mean(first, JOB))
+    if path[0] not in JOB:
+        raise JobError(f"{path[0]!r:.60} is not a key of a job", where, did_you_mean(path[0], JOB))
     return path
 
 
@@ -96,7 +115,7 @@ def _names(root: YamlNode, section: str) -> list[str]:
 def _with_leaf(node: YamlNode, path: list[str], leaf: YamlNode, where: str) -> YamlNode:
     children: dict[str, YamlNode] = node.value if isinstance(node.value, dict) else {}
     if node.value is not None and not isinstance(node.value, dict):
-        raise JobError(f"{where[len('--set ') :].rpartition('.')[0]} is {node.kind}, which has no keys", where)
+        raise JobError(f"{where.removeprefix('--set ').rpartition('.')[0]} is {node.kind}, which has no keys", where)
     head, rest = path[0], path[1:]
     child = _with_leaf(children.get(head, leaf._replace(value=None)), rest, leaf, where) if rest else leaf
     return node._replace(value={**children, head: child})

@@ -38,7 +38,13 @@ def plan_job(request: SubmissionRequest, created: float, former: PlannedJob | No
     queried again, and nothing is checked.
     """
     try:
-        return _plan_job(request, created, former)
+        defaults: list[CheckResult] = []
+        if former is None and (request.config.defaults or request.config.forbidden):
+            from worldsize.service.site_rules import with_site_rules
+
+            request, defaults = with_site_rules(request)
+        planned = _plan_job(request, created, former)
+        return planned._replace(notices=(*planned.notices, *defaults)) if defaults else planned
     except (UsageError, PlanError) as error:
         if error.where:
             error.where = request.origins.of(error.where)
