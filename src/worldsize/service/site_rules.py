@@ -31,11 +31,13 @@ _NO_OPTIONS: Mapping[str, str | None] = {"no-requeue": "false", "requeue": "true
 
 
 class _SetValue(NamedTuple):
-    """The value of a job's key, a YAML path, that is not the site's own, and its place for messages."""
+    """The value of a job's key, a YAML path, that is set, and its place for messages. `by_site` is whether the site's
+    file sets it."""
 
     key: str
     value: Any
     place: str
+    by_site: bool = False
 
 
 def with_site_rules(request: SubmissionRequest) -> tuple[SubmissionRequest, list[CheckResult]]:
@@ -49,7 +51,7 @@ def with_site_rules(request: SubmissionRequest) -> tuple[SubmissionRequest, list
         CheckResult("error", f"forbidden by {rule.where}: {rule.why}", each.place)
         for rule in config.forbidden
         for each in given
-        if _is_forbidden(rule, each, settings.name, config)
+        if not each.by_site and _is_forbidden(rule, each, settings.name, config)
     ]
     if errors:
         from worldsize.service.submission.findings import problems_error
@@ -78,7 +80,7 @@ def _missing_defaults(request: SubmissionRequest, settings: ComputeSettings, giv
         for key, node in request.config.defaults.items()
         if key.partition(".")[0] not in others
         and not (request.job.batch_script is not None and key in SETUP)
-        and not any(_overlap(each, key) or each == _SAME.get(key) for each in given)
+        and not any(_overlap(each, normal_key(key)) or each == _SAME.get(key) for each in given)
     }
 
 
@@ -99,14 +101,14 @@ def _is_forbidden(rule: ForbiddenRule, given: _SetValue, name: str, config: Conf
 
 
 def _set_values(request: SubmissionRequest, settings: ComputeSettings) -> Iterator[_SetValue]:
-    """Yield each value of a job's key that the job, the command line, a batch script, or the user's or the project's
-    configuration sets; and the compute, unless the site's `default_compute` chose it."""
+    """Yield each value of a job's key that the job, the command line, a batch script or the configuration sets; and the
+    compute that was chosen."""
     job, origins, config = request.job, request.origins, request.config
     place = requested_compute(config, request.compute, job.compute)[1]
-    if place != config.default_origin:
-        yield _SetValue("compute", settings.name, origins.of(place))
-    elif config.files.get(config.origins["default_compute"]) != SITE:
-        yield _SetValue("compute", settings.name, "default_compute" if place == "default" else place)
+    by_default = place == config.default_origin
+    by_site = by_default and config.files.get(config.origins["default_compute"]) == SITE
+    place = "default_compute" if place == "default" else origins.of(place)
+    yield _SetValue("compute", settings.name, place, by_site)
     given = dict(_leaves(job_tree(job), ""))
     for key in (*origins.options, *origins.lines):  # values that are the same as the job's own defaults, too
         if key not in given and not any(each.startswith(key + ".") for each in given):
@@ -147,8 +149,7 @@ def _script_values(job: Job) -> Iterator[_SetValue]:
 
 
 def _configured_values(config: Config, settings: ComputeSettings) -> Iterator[_SetValue]:
-    """Yield the values of job keys that the configuration sets, for all jobs or for those of this compute, except what
-    the site's file sets."""
+    """Yield the values of job keys that the configuration sets, for all jobs or for those of this compute."""
     table = f"compute.{settings.name}."
     own = _OF_SCHEDULERS.get(settings.type, {})
     keys = {table + key: name for key, name in _OF_EVERY_COMPUTE.items()}
@@ -158,7 +159,8 @@ def _configured_values(config: Config, settings: ComputeSettings) -> Iterator[_S
     values = {**config._asdict(), **{table + key: value for key, value in fields.items()}}
     for key, name in keys.items():
         origin = config.origins.get(key)
-        if origin is not None and config.files.get(origin) != SITE:
-            place = config.places.get(key)
-            for path, value in _leaves({name: values[key]}, ""):
-                yield _SetValue(normal_key(path), value, f"{place}: {key}" if place else origin)
+        if origin is None:
+            continue
+        place = f"{config.places[key]}: {key}" if key in config.places else origin
+        for path, value in _leaves({name: values[key]}, ""):
+            yield _SetValue(normal_key(path), value, place, config.files.get(origin) == SITE)
