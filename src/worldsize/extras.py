@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from worldsize.errors import ConfigError
+
+EXTRAS: Mapping[str, tuple[str, ...]] = {
+    "hpcpack": ("httpx",),
+    "azure": ("httpx", "azure-identity", "azure-storage-blob"),
+    "simulator": ("starlette", "uvicorn", "trustme"),
+    "env": ("py-rattler", "uv"),
+    "convert": ("libcst",),
+    "data": ("fsspec", "adlfs"),
+    "s3": ("fsspec", "s3fs"),
+    "gs": ("fsspec", "gcsfs"),
+    "plots": ("matplotlib",),
+    "keyring": ("keyring",),
+    "conformance": ("pytest",),
+}
+"""The extras that worldsize's commands use, and the packages that each of them installs."""
 
 
 def install_hint(extra: str) -> str:

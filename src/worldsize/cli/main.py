@@ -75,6 +75,7 @@ VERBS = {
     "convert": Verb("wings.convert.command", "rewrite a script for one process for all ranks, as a diff"),
     "import": Verb("wings.batch_scripts.command", "write the job file for a Slurm batch script"),
     "export": Verb("wings.azure.export.command", "write a job file as Azure Machine Learning's own"),
+    "doctor": Verb("wings.doctor.command", "show what this machine and account can do, and each fix"),
     "selftest": Verb("wings.selftest.command", "test worldsize on a compute of yours, and write a report"),
     "simulate": Verb("worldsize_hpcpack_simulator.command", "start a simulated cluster on this machine"),
     "init": Verb("wings.project.command", "write a job file and worldsize.toml for this project"),

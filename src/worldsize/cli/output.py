@@ -26,7 +26,7 @@ _CLEAR = "\r\x1b[K"
 _RED, _GREEN, _YELLOW = "31", "32", "33"
 _COLOURS = {
     "SUCCEEDED": _GREEN, "FAILED": _RED, "LOST": _RED, "CANCELLED": _YELLOW, "STOPPING": _YELLOW,
-    "ok": _GREEN, "warning": _YELLOW, "bad": _RED,
+    "ok": _GREEN, "warning": _YELLOW, "bad": _RED, "yes": _GREEN, "no": _YELLOW,
 }  # fmt: skip
 """The colours of the states of runs, and of the verdicts of checks."""
 _COLOURED = r"(\x1b\[(?:31|32|33)m[A-Za-z]+\x1b\[0m)"

@@ -7,13 +7,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple, Protocol
-from worldsize.compute.base import Compute, Handle
+from worldsize.compute.base import CheckResult, Compute, Handle
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 
 ALLOCATION = "inside an allocation"
 NODE_LIMIT = "node limit"
 """The capability of computes that know the maximum number of nodes of a run, and not each of their nodes."""
+ACCESS = "access"
+"""The capability of computes that know what this machine and account need to use them."""
 
 
 def start_place(compute: Compute) -> str:
@@ -131,6 +133,15 @@ class HasNodes(Protocol):
     def nodes(self) -> list[ComputeNode]:
         """Return a ComputeNode for every node of this compute, in the compute's order. Raise SubmitAgain,
         SubmitRejected or ConfigError."""
+
+
+class CanCheckAccess(Protocol):
+    """The capability "access"."""
+
+    def check_access(self) -> list[CheckResult]:
+        """Return what this machine and account lack to use the compute, as far as that is known here: the compute is
+        not contacted, and nobody is asked. An error prevents runs; a notice is about something that may. Never raise
+        for an expected problem."""
 
 
 class HasNodeLimit(Protocol):

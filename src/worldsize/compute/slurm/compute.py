@@ -74,7 +74,7 @@ class Payload(NamedTuple):
 
 class SlurmCompute:
     capabilities = frozenset(
-        ("after", "array", "exec", "explain", "nodes", "queue", "requeue", "script", "steps", "usage")
+        ("access", "after", "array", "exec", "explain", "nodes", "queue", "requeue", "script", "steps", "usage")
     )
     group_noun = "partitions"
 
@@ -115,6 +115,11 @@ class SlurmCompute:
         _, _, key = (found.where or "").partition("slurm.")
         is_own = key in self._settings.options or (key == "gpus_per_node" and self._settings.gpus_per_node)
         return found._replace(where=f"compute.{self.name}.{key}") if is_own and key not in job.slurm else found
+
+    def check_access(self) -> list[CheckResult]:
+        from worldsize.compute.slurm import preflight
+
+        return [*preflight.check_programs(self._environ), *self.check_locations(Job())]
 
     def check_locations(self, job: Job) -> list[CheckResult]:
         """Check that the nodes can see the runs directory, the local paths of the job's inputs and the Python

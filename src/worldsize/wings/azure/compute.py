@@ -19,7 +19,7 @@ from worldsize.compute.base import (
     IdleCallback,
     Submission,
 )
-from worldsize.compute.capabilities import NODE_LIMIT
+from worldsize.compute.capabilities import ACCESS, NODE_LIMIT
 from worldsize.errors import ConfigError, UsageError, WorldsizeError
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
@@ -55,7 +55,7 @@ PATIENCE, OBSERVE_PATIENCE = 300.0, 20.0
 
 
 class AzureCompute:
-    capabilities = frozenset(("queue", OUTPUTS, MIRRORED, NODE_LIMIT))
+    capabilities = frozenset((ACCESS, "queue", OUTPUTS, MIRRORED, NODE_LIMIT))
 
     def __init__(self, settings: ComputeSettings, home: str, environ: Mapping[str, str]) -> None:
         self.name = settings.name
@@ -78,6 +78,11 @@ class AzureCompute:
         from worldsize.wings.azure.workspace.preflight import check_job
 
         return check_job(job, plan, self._workspace)
+
+    def check_access(self) -> list[CheckResult]:
+        from worldsize.wings.azure.workspace.access import check_access
+
+        return list(check_access(self._environ))
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
         from worldsize.wings.azure.workspace.service_job import without_agents

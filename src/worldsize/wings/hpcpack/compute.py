@@ -56,7 +56,7 @@ _SHORTEST_ANSWER = 2.0
 
 
 class HpcPackCompute:
-    capabilities = frozenset(("after", "array", "everywhere", "exec", "nodes", "queue", "requeue", "usage"))
+    capabilities = frozenset(("access", "after", "array", "everywhere", "exec", "nodes", "queue", "requeue", "usage"))
     group_noun = "groups"
 
     def __init__(self, settings: ComputeSettings, environ: Mapping[str, str]) -> None:
@@ -90,6 +90,11 @@ class HpcPackCompute:
             found += check_lines(self._request_settings(job, share), plan, runs_dir)
         found += check_head(partial(self.head, CHECK_PATIENCE), self._job_options(job), plan)
         return [self._with_settings_key(result, job) for result in found]
+
+    def check_access(self) -> list[CheckResult]:
+        from worldsize.wings.hpcpack.access import check_access
+
+        return list(check_access(self._settings, self._environ))
 
     def _with_settings_key(self, found: CheckResult, job: Job) -> CheckResult:
         """Return a result of the job's check with the key of the compute's own table as its location, such as
