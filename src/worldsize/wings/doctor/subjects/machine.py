@@ -33,7 +33,7 @@ def job_rows(answers: Answers) -> Iterator[CheckRow]:
     if bash.succeeded:
         yield yes(SHELL, "bash, which executes commands", bash.path)
     else:
-        yield _missing_or_silent(bash, SHELL, "bash, which executes commands", "install bash", needed=True)
+        yield _failed(bash, "bash", SHELL, "bash, which executes commands", "install bash", needed=True)
     python = answers.get("python", MISSING)
     version = re.match(r"(\d+)\.(\d+)", python.line)
     fix = "activate an environment that has one, or set `python` in [compute.local]"
@@ -45,13 +45,13 @@ def job_rows(answers: Answers) -> Iterator[CheckRow]:
         else:
             yield yes(PYTHON, what, shown)
     else:
-        yield _missing_or_silent(python, PYTHON, what, fix, needed=True, name="python")
+        yield _failed(python, "python", PYTHON, what, fix, needed=True)
 
 
-def _missing_or_silent(answer: Answer, row: str, what: str, fix: str, needed: bool = False, name: str = "") -> CheckRow:
-    """Return the row of a program that is missing, fails, or does not answer."""
+def _failed(answer: Answer, name: str, row: str, what: str, fix: str, needed: bool = False) -> CheckRow:
+    """Return the row of the program `name`, which is missing, fails, or does not answer."""
     if not answer.path:
-        return no(row, what, f"no {name or row.partition('.')[2]} on PATH", fix, needed)
+        return no(row, what, f"no {name} on PATH", fix, needed)
     if answer.code is None:
         return unknown(row, what, answer.path, answer.why)
     return no(row, what, f"{answer.path} fails with code {answer.code}: {answer.line}", fix, needed)
@@ -78,9 +78,7 @@ def ssh_rows(answers: Answers, keys: Sequence[str]) -> Iterator[CheckRow]:
     """Yield the rows about ssh. `keys` are the names of this user's key files. No host is contacted."""
     client = answers["ssh"]
     if not client.succeeded:
-        yield _missing_or_silent(
-            client, "ssh.client", "ssh", "install the OpenSSH client; Slurm and HPC Pack need none"
-        )
+        yield _failed(client, "ssh", "ssh.client", "ssh", "install the OpenSSH client; no compute needs it")
         return
     yield yes("ssh.client", "ssh", shown_version(client))
     what, agent = "login without a password", answers.get("ssh-add", MISSING)
@@ -145,7 +143,7 @@ def software_rows(answers: Answers) -> Iterator[CheckRow]:
         yield yes("mpi.mpirun", "MPI", shown_version(mpi))
     else:
         fix = "load its module, or install Open MPI; only jobs of type mpi need it"
-        yield _missing_or_silent(mpi, "mpi.mpirun", "MPI", fix)
+        yield _failed(mpi, "mpirun", "mpi.mpirun", "MPI", fix)
     pyxis = answers["srun-help"]
     named = [f"{name} {_version(answers[name].line)}" for name in _CONTAINERS if answers[name].succeeded]
     named += ["pyxis (srun --container-image)"] if _PYXIS in pyxis.out else []
