@@ -9,6 +9,7 @@ from scripts.documentation.tables import code, table
 from worldsize.jobspec.config.compute_keys import COMPUTE_KEYS, keys_of_type
 from worldsize.jobspec.config.compute_types import COMPUTE_TYPES
 from worldsize.jobspec.config.files import TOP_KEYS
+from worldsize.jobspec.config.site import RULE
 from worldsize.jobspec.distribution import DISTRIBUTIONS
 from worldsize.jobspec.keys.environment import ENVIRONMENT, STEP
 from worldsize.jobspec.keys.job import INPUT, JOB, OUTPUT
@@ -60,9 +61,11 @@ def job_rows(part: str) -> str:
 
 def configuration_rows(kind: str) -> str:
     """Return the table of the keys of worldsize.toml; with a type of computes, of the keys that only this type has;
-    with "compute", of the keys that all computes have."""
+    with "compute", of the keys that all computes have; with "forbidden", of the keys of the site's rules."""
     if kind == "compute":
         return _table(COMPUTE_KEYS)
+    if kind == "forbidden":
+        return _table(RULE)
     if kind in COMPUTE_TYPES:
         return _table({name: key for name, key in (keys_of_type(kind) or {}).items() if name not in COMPUTE_KEYS})
     return _table(TOP_KEYS)

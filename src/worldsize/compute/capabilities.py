@@ -139,9 +139,9 @@ class CanCheckAccess(Protocol):
     """The capability "access"."""
 
     def check_access(self) -> list[CheckResult]:
-        """Return what this machine and account lack to use the compute, as far as that is known here: the compute is
-        not contacted, and nobody is asked. An error prevents runs; a notice is about something that may. Never raise
-        for an expected problem."""
+        """Return what this machine and account lack to use the compute, as far as that is known here, without
+        contacting the compute or asking the user. An error prevents runs; a notice is about something that may. Never
+        raise for an expected problem."""
 
 
 class HasNodeLimit(Protocol):

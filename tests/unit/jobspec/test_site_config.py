@@ -46,15 +46,15 @@ def test_config_toml_is_read_first(installed: Path, tmp_path: Path) -> None:
 def test_the_defaults_of_both_spellings_have_their_lines(tmp_path: Path) -> None:
     site = tmp_path / "site.toml"
     site.write_text(
-        '[defaults]\n"limits.timeout" = 60\ntags.a = "b"\n'
-        'slurm = {account = "x", sbatch_options = {mail-type = "END"}}\nbind = "none"\n[defaults.environment_variables]\nA = 1\n"B.C" = "2"\n'
+        '[defaults]\n"limits.timeout" = 60\ntags.a = "b"\nslurm = {account = "x", sbatch_options = {mail-type = "A"}}\n'
+        'bind = "none"\n[defaults.environment_variables]\nA = 1\n"B.C" = "2"\n'
     )
     config = loaded(tmp_path, WORLDSIZE_SITE_CONFIG=str(site))
     assert {name: (node.value, node.line) for name, node in config.defaults.items()} == {
         "limits.timeout": (60, 2),
         "tags.a": ("b", 3),
         "slurm.account": ("x", 4),
-        "slurm.sbatch_options.mail-type": ("END", 4),
+        "slurm.sbatch_options.mail-type": ("A", 4),
         "bind": ("none", 5),
         "environment_variables.A": (1, 7),
         "environment_variables.B.C": ("2", 8),

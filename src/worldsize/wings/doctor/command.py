@@ -77,7 +77,8 @@ def _load(environ: Mapping[str, str]) -> tuple[Config, list[CheckRow]]:
 
 
 def _collect(config: Config, environ: Mapping[str, str], net: bool) -> tuple[list[ComputeState], list[CheckRow]]:
-    """Return the states of the configured computes, and all rows. Whatever may wait is executed side by side."""
+    """Return the states of the configured computes, and all rows. Programs and file systems are examined at the same
+    time."""
     began, user = time.monotonic(), login_name(os.geteuid()) or str(os.geteuid())
     names = list(config.computes)
     results = facts.begin_all(
@@ -91,6 +92,7 @@ def _collect(config: Config, environ: Mapping[str, str], net: bool) -> tuple[lis
     found = results(max(began + SECONDS, time.monotonic() + _LAST_WAIT))
     silent = CheckResult("error", f"no answer in {SECONDS:g} s", None, "is its file system there?")
     states = [found[name] or ComputeState(name, config.computes[name].type, (silent,)) for name in names]
+    states = [each._replace(forbidden=_forbidden(config, each.name)) for each in states]
     states += [ComputeState(name, "unknown", (_problem(error),)) for name, error in config.unusable.items()]
     if net:
         states = [_asked(each, config, environ) for each in states]
@@ -109,6 +111,14 @@ def _collect(config: Config, environ: Mapping[str, str], net: bool) -> tuple[lis
         *(row for each in states for row in computes.compute_rows(each)),
     ]
     return states, rows
+
+
+def _forbidden(config: Config, name: str) -> str:
+    """Return the site's rule that forbids all jobs on the compute `name`, as text; "" if there is none."""
+    for rule in config.forbidden:
+        if rule.key == "compute" and name.lower() in rule.values:
+            return f"forbidden by {rule.where}: {rule.why}"
+    return ""
 
 
 def _state(config: Config, name: str, environ: Mapping[str, str]) -> ComputeState:

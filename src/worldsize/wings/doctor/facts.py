@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from importlib import metadata
 from typing import Any
 
-import worldsize
 from worldsize.agent.machine.mount_table import mount_of_path, read_mounts
 from worldsize.agent.machine.node_files import names_in
 from worldsize.common.named_tuple import NamedTuple
@@ -25,6 +24,9 @@ from worldsize.extras import EXTRAS
 from worldsize.trust.directories import is_node_local
 from worldsize.trust.links import with_parents
 from worldsize.version import VERSION
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+"""The directory of the package `worldsize`."""
 
 
 class InstallationFacts(NamedTuple):
@@ -73,7 +75,7 @@ class LimitFacts(NamedTuple):
 
 
 def installation_facts() -> InstallationFacts:
-    kind, place = installation_kind(os.path.dirname(os.path.abspath(worldsize.__file__)), sys.prefix, sys.base_prefix)
+    kind, place = installation_kind(_PACKAGE, sys.prefix, sys.base_prefix)
     names = dict.fromkeys(name for packages in EXTRAS.values() for name in packages)
     versions = {name: _package_version(name) for name in names}
     if not versions["uv"] and shutil.which("uv"):  # it is a program

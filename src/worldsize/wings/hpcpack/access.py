@@ -1,4 +1,4 @@
-"""What this machine and account need to use an HPC Pack cluster, without contacting it."""
+"""Requirements of an HPC Pack cluster that this machine and account must meet, checked without contacting it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What this machine and account need to use a workspace of Azure Machine Learning, without contacting it."""
+"""Requirements of a workspace of Azure Machine Learning that this machine and account must meet, checked without
+contacting it."""
 
 from __future__ import annotations
 

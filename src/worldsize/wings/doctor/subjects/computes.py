@@ -21,11 +21,12 @@ _SHARED = frozenset((
 
 
 class ComputeState(NamedTuple):
-    """What is known of a configured compute.
+    """The state of a configured compute, as far as it is known.
 
     problems   what this machine and account lack to use it
     directory  of its runs; None if its file system does not answer, or if a service keeps the runs (`hosted`)
     answer     what the compute itself answered; "" if it was not asked
+    forbidden  the rule of the site that forbids it; "" if none does
     """
 
     name: str
@@ -34,6 +35,7 @@ class ComputeState(NamedTuple):
     directory: DirectoryFacts | None = None
     hosted: bool = False
     answer: str = ""
+    forbidden: str = ""
 
 
 class ComputeVerdict(NamedTuple):
@@ -59,7 +61,9 @@ def compute_rows(found: ComputeState) -> Iterator[CheckRow]:
             yield unknown(row, f"compute {found.name}", value, each.hint or "")
     if found.type != LOCAL and not (found.hosted or shares or has_errors):
         yield _share(share, found.directory)
-    if len(found.problems) == len(shares) and not has_errors:
+    if found.forbidden:
+        yield no(name, f"compute {found.name}", found.forbidden, "name another one: --compute, or default_compute")
+    elif len(found.problems) == len(shares) and not has_errors:
         yield yes(name, f"compute {found.name}", f"type {found.type}" + (f", {found.answer}" if found.answer else ""))
 
 
@@ -88,6 +92,8 @@ def _is_about(row: str, compute: ComputeState) -> bool:
 
 
 def _verdict(compute: ComputeState, rows: Sequence[CheckRow]) -> ComputeVerdict:
+    if compute.forbidden:
+        return ComputeVerdict(compute.name, compute.type, BAD, f"compute.{compute.name}")
     for verdict in (BAD, UNKNOWN):
         for row in rows:
             if row.verdict == verdict:

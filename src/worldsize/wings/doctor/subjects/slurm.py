@@ -40,7 +40,7 @@ def slurm_rows(answers: Answers, user: str, needed: bool) -> Iterator[CheckRow]:
     controller = _controller(answers["ping"], needed)
     yield controller
     if controller.verdict != OK:
-        return  # its other programs would say the same, each in its own words
+        return  # its other programs would print the same, each in its own words
     yield _version(programs["sbatch"] if programs["sbatch"].path else programs[present[0]])
     yield _partitions(answers["partitions"], needed)
     yield _accounts(answers["associations"], answers["account"], user)
