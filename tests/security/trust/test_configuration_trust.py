@@ -401,3 +401,16 @@ def test_completion_asks_nothing(tmp_path: Path) -> None:
     result = cli("run", **told)
     assert "notice" not in result.err and "local" in cli.read_project("o")
     cli.close()
+
+
+def test_a_site_file_counts_only_if_no_other_user_can_write_it(
+    victim: Cli, attacker: Person, mark: Path, machine: Machine
+) -> None:
+    foreign = attacker.write("site.toml", SETUP % mark)
+    own = victim.write("site.toml", SETUP % mark)
+    os.chmod(own, 0o666)
+    for path in (foreign, own):
+        result = victim("run", "-q", "--", "true", WORLDSIZE_SITE_CONFIG=path)
+        assert result.code == 0 and not mark.exists() and left_out(result.err, path)
+    os.chmod(own, 0o644)
+    assert victim("run", "-q", "--", "true", WORLDSIZE_SITE_CONFIG=own).err.count("ignored") == 0 and mark.exists()

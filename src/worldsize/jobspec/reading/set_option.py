@@ -13,7 +13,6 @@ from worldsize.jobspec.reading.job import read_job
 from worldsize.jobspec.reading.nearest import did_you_mean
 from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import MAX_DEPTH, YamlNode, to_node
-from worldsize.jobspec.reading.yaml import read_setting
 
 OPEN_MAPS = ("text_map", "labels")
 """Kinds of keys whose values are mappings of free names."""
@@ -66,6 +65,8 @@ def override_origins(settings: Iterable[str]) -> dict[str, str]:
 def _with_setting(root: YamlNode, setting: str) -> YamlNode:
     """Return a copy of `root`, the tree of a job, in which the `--set` option `setting` ("key=value") is applied. Raise
     JobError if the text is no setting, or if a job has no such key."""
+    from worldsize.jobspec.reading.yaml import read_setting  # the site's defaults need no YAML library
+
     name, equals, text = setting.partition("=")
     name = name.strip()
     if not equals or not name:
