@@ -111,8 +111,9 @@ def _set_values(request: SubmissionRequest, settings: ComputeSettings) -> Iterat
     yield _SetValue("compute", settings.name, place, by_site)
     given = dict(_leaves(job_tree(job), ""))
     for key in (*origins.options, *origins.lines):  # values that are the same as the job's own defaults, too
-        if key not in given and not any(each.startswith(key + ".") for each in given):
-            given[key] = _value_at(job, key)
+        value = _value_at(job, key)
+        if key not in given and not (isinstance(value, Mapping) or hasattr(value, "_fields")):
+            given[key] = value
     for key, value in given.items():
         if key != "compute":
             yield _SetValue(normal_key(key), value, origins.of(key))

@@ -93,6 +93,13 @@ def test_a_default_counts_where_nothing_else_is_set(site: Site) -> None:
     assert with_site_rules(site.request("command: x", dry=False))[1] == []
 
 
+def test_mappings_are_completed_key_by_key(site: Site) -> None:
+    site.site('[defaults]\n"resources.shm_size" = "2g"\nslurm.account = "guest"\ntags.a = "1"\n')
+    for text in ("resources: {instance_count: 1}\nslurm: {}\ntags: {b: x}", "tags: {}"):
+        job = site.job("command: x\n" + text)
+        assert (job.resources.shm_size, job.slurm, job.tags["a"]) == ("2g", {"account": "guest"}, "1")
+
+
 WEAKER = [
     ("limits: {timeout: 5}", "limits.timeout", 5),
     ("grace: 10", "grace", 10),  # the job's own default, but written

@@ -41,6 +41,7 @@ _EXAMPLES = """examples:
 that is every configured compute, and 1 if not. No other machine is contacted without --net, except by Slurm's
 programs. A program that gives no answer in 5 s counts as unknown."""
 
+_KEYS = "ssh.keys"
 _LAST_WAIT = 0.5
 """Seconds for the file systems once all programs have ended."""
 
@@ -84,16 +85,16 @@ def _collect(config: Config, environ: Mapping[str, str], net: bool) -> tuple[lis
     results = facts.begin_all(
         {
             HOME: partial(facts.directory_facts, config.home),
+            _KEYS: partial(facts.key_files, user_home(environ)),
             **{name: partial(_state, config, name, environ) for name in names},
         }
     )
     answers = execute_all(commands(python_path(config, LOCAL, environ), user, environ), environ)
     limits = facts.limit_facts()
     found = results(max(began + SECONDS, time.monotonic() + _LAST_WAIT))
-    silent = CheckResult("error", f"no answer in {SECONDS:g} s", None, "is its file system there?")
-    states = [found[name] or ComputeState(name, config.computes[name].type, (silent,)) for name in names]
+    silent = CheckResult("notice", f"no answer in {SECONDS:g} s", None, "is the file system of its runs there?")
+    states = [found[name] or ComputeState(name, config.computes[name].type, (silent,), hosted=True) for name in names]
     states = [each._replace(forbidden=_forbidden(config, each.name)) for each in states]
-    states += [ComputeState(name, "unknown", (_problem(error),)) for name, error in config.unusable.items()]
     if net:
         states = [_asked(each, config, environ) for each in states]
     has_slurm = any(each.type == "slurm" for each in states)
@@ -104,7 +105,7 @@ def _collect(config: Config, environ: Mapping[str, str], net: bool) -> tuple[lis
         *machine.job_rows(answers),
         *machine.limit_rows(limits),
         *machine.network_rows(limits, answers),
-        *machine.ssh_rows(answers, facts.key_files(user_home(environ))),
+        *machine.ssh_rows(answers, found[_KEYS] or []),
         *machine.gpu_rows(answers, facts.gpu_devices()),
         *machine.software_rows(answers),
         *slurm.slurm_rows(answers, user, has_slurm),
@@ -131,6 +132,8 @@ def _state(config: Config, name: str, environ: Mapping[str, str]) -> ComputeStat
         hosted = bool(compute.facts(Job()).hosted)
     except WorldsizeError as error:
         return state._replace(problems=(_problem(error),), hosted=True)
+    except OSError as error:
+        return state._replace(problems=(CheckResult("error", str(error)),), hosted=True)
     directory = None if hosted or settings.type == LOCAL else facts.directory_facts(runs_dir)
     return state._replace(problems=tuple(problems), hosted=hosted, directory=directory)
 
