@@ -127,6 +127,7 @@ def test_every_module_of_the_core_can_be_imported(core):
         "requeue",
         "nodes",
         "check train.py",
+        "doctor",
         "exec -- true",
         "shell",
         "prune --keep 1",

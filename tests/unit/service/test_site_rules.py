@@ -130,15 +130,6 @@ def test_a_default_is_weaker_than_python_the_command_line_and_the_configuration(
     assert (job.preload, job.grace, job.modules, "account" in job.slurm) == ((), 10, (), False)
 
 
-def test_a_batch_script_is_stronger_than_a_default(site: Site) -> None:
-    site.site(DEFAULTS)
-    text = "#!/bin/bash\n#SBATCH --account=mine\n#SBATCH --time=5\nsrun true\n"
-    site.write("job.slurm", text)
-    job = site.job("batch_script: %s/job.slurm" % site.root)
-    assert job.batch_script == text and job.limits.timeout is None
-    assert job.slurm == {"sbatch_options": {"mail-type": "END"}} and not job.modules
-
-
 RULES = """
 [[forbidden]]
 key = "slurm.exclusive"
@@ -213,15 +204,6 @@ def test_what_the_site_itself_sets_is_allowed(site: Site) -> None:
     assert job.slurm == {"qos": "normal"}
     assert site.job(job).slurm == {"qos": "normal"}
     assert BY % (32, "x") in site.refusal("command: x\nslurm: {qos: high}")
-
-
-def test_the_options_of_a_batch_script_are_named_with_their_lines(site: Site) -> None:
-    site.site(RULES)
-    site.write("a.slurm", "#!/bin/bash\n#SBATCH --exclusive\n#SBATCH -p debug\n#SBATCH --mail-type END\nsrun true\n")
-    shown = site.refusal("batch_script: %s/a.slurm" % site.root)
-    for line in (BY % (9, "WHOLE"), BY % (20, "DEBUG"), BY % (13, "MAIL")):
-        assert line in shown
-    assert "a.slurm:2: --exclusive: forbidden" in shown and "a.slurm:3: --partition: forbidden" in shown
 
 
 COMPUTE = '[[forbidden]]\nkey = "compute"\nvalue = "local"\nwhy = "not on login nodes"\n'
