@@ -86,9 +86,8 @@ def installation_facts() -> InstallationFacts:
 def installation_kind(package: str, prefix: str, base: str) -> tuple[str, str]:
     """Return how worldsize is installed, in words, and the place. `package` is the directory of its package; `prefix`
     and `base` are those of its Python, and of the Python that this one was made from."""
-    archive = next((path for path in with_parents(package) if os.path.isfile(path)), None)
-    if archive:
-        return "one file (zipapp)", archive
+    if os.path.isfile(os.path.join(prefix, "PEX-INFO")):
+        return "one file (zipapp)", prefix
     if "/pipx/" in prefix:
         return "by pipx", prefix
     if "/uv/tools/" in prefix:

@@ -71,8 +71,10 @@ def test_a_checkout_a_conda_environment_and_one_file(tmp_path: Path) -> None:
     (tmp_path / "conda-meta").mkdir()
     assert installation_kind("/x/y/worldsize", str(tmp_path), "/usr") == ("in a conda environment", str(tmp_path))
     (tmp_path / "worldsize.pyz").touch()
-    archive = str(tmp_path / "worldsize.pyz")
-    assert installation_kind(archive + "/worldsize", "/usr", "/usr") == ("one file (zipapp)", archive)
+    prefix = tmp_path / "pex"
+    prefix.mkdir()
+    (prefix / "PEX-INFO").touch()
+    assert installation_kind("/x/worldsize", str(prefix), "/usr") == ("one file (zipapp)", str(prefix))
 
 
 def test_the_extras_that_are_missing_have_one_command() -> None:

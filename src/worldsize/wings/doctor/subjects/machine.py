@@ -159,7 +159,7 @@ def software_rows(answers: Answers) -> Iterator[CheckRow]:
         fix = "only `modules:` of a job needs them; Lmod and Environment Modules are packages of most systems"
         yield no("modules.command", "environment modules", "no `module` in bash", fix)
     named = [f"{name} {_version(answers[name].line)}" for name in _ENVIRONMENTS if answers[name].succeeded]
-    fix = "worldsize builds environments itself: pip install 'worldsize[env]'"
+    fix = "only for environments that you make yourself: worldsize needs no more than its extra env to build them"
     yield _any_of("environments.programs", "conda, uv", named, [answers[name] for name in _ENVIRONMENTS], fix)
 
 
