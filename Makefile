@@ -27,6 +27,8 @@ TRIAL ?=
 # The folder that `make causes` writes, and the picture that `make pictures` draws.
 PAGE ?=
 PICTURE ?=
+# The folder for the report of `make horovod-nccl`.
+REPORT ?=
 # Another release of Slurm than this machine's, for the part slurm alone.
 SLURM ?=
 SECOND_SLURM := 24.11
@@ -39,7 +41,7 @@ CHECK = $(BIN)/python -m pytest -q -p no:cacheprovider --collect-only >/dev/null
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons test-azure fuzz chaos audit lint bench docs docs-site docs-reference pictures causes hangs messages evidence golden dist pyz try-dist clean
+.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons test-azure fuzz chaos audit lint bench docs docs-site docs-reference pictures causes hangs horovod-nccl messages evidence golden dist pyz try-dist clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -155,6 +157,10 @@ causes: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.
 
 hangs: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## docs/explanation/hang-accuracy.md: whom the watchdog names in runs that hang (HANGS='--healthy', '--slurm', or how the ids of cases begin)
 	@PATH="$(abspath $(BIN)):$$PATH" PYTHONPATH=tests $(BIN)/python -m hangs $(HANGS)
+
+horovod-nccl: ## Horovod compiled with NCCL, of the package index's wheels, without a GPU, and what it is linked with: 3 GB to download, 5 GB on disk (REPORT=folder for a page of it)
+	@python=$$(PYTHON='$(PYTHON)' sh scripts/need-python.sh) && "$$python" -m scripts.environments horovod-nccl \
+		&& "$$python" -m scripts.environments.horovod_nccl .venv-horovod-nccl $(REPORT)
 
 messages: ## every message of the program, once, by file (WORDS='…' for those with these words in them)
 	@'$(PYTHON)' scripts/list_messages.py $(WORDS)

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 from scripts.environments.cache import cache_directory, clone, entry_path, obtain, remove_unused
 from scripts.environments.pythons import choose
-from scripts.environments.recipes import RECIPES, ROOT, UNIT_TESTS, Recipe, client_requirements
+from scripts.environments.recipes import ON_REQUEST, RECIPES, ROOT, UNIT_TESTS, Recipe, client_requirements
 
 PROGRESS_SECONDS = 20.0
 NOT_POSSIBLE_HERE = 3
@@ -122,14 +122,16 @@ def say(text: str) -> None:
 
 
 def go_without(name: str, lack: str) -> bool:
-    """Say which tests will not run; whether that is acceptable, which it is not under CI."""
+    """Say which tests will not run; whether that is acceptable: not under CI, and not for what was asked for."""
     print("!!  no .venv-%s: %s" % (name, lack), file=sys.stderr)
+    if name in ON_REQUEST:
+        return False
     print("!!      THE TESTS OF %s WILL BE SKIPPED" % name.upper(), file=sys.stderr, flush=True)
     return os.environ.get("CI", "").lower() not in ("1", "true", "yes")
 
 
 def main(arguments: Sequence[str]) -> int:
-    recipes = {**RECIPES, **UNIT_TESTS}
+    recipes = {**RECIPES, **UNIT_TESTS, **ON_REQUEST}
     unknown = [name for name in arguments if name not in recipes]
     if unknown:
         print("no such environment: %s; there are %s" % (unknown[0], ", ".join(recipes)), file=sys.stderr)

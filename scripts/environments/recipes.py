@@ -20,6 +20,7 @@ class Recipe(NamedTuple):
     without_dependencies   files that pip installs after them, without what they depend on
     extras         what worldsize itself depends on is installed too, with these extras; None: nothing of it
     script         a shell script that makes it instead, called with the directory and the cache; it reads PYTHON
+    files          what the script reads, below the checkout
     pythons        the versions that it can be made with
     size           for the message, before it is made
     """
@@ -29,12 +30,13 @@ class Recipe(NamedTuple):
     without_dependencies: tuple[str, ...] = ()
     extras: tuple[str, ...] | None = None
     script: str | None = None
+    files: tuple[str, ...] = ()
     pythons: tuple[str, ...] = CLIENT
 
     def inputs(self) -> list[str]:
         """The files that decide what is made."""
         files = [os.path.join("requirements", name) for name in (*self.requirements, *self.without_dependencies)]
-        return [*files, os.path.join("scripts", "environments", self.script)] if self.script else files
+        return [*files, *self.files, os.path.join("scripts", "environments", self.script)] if self.script else files
 
 
 TENSORFLOW_PYTHONS = ("3.10", "3.11", "3.12", "3.13")
@@ -67,6 +69,17 @@ UNIT_TESTS = {
     for version in CLIENT
 }
 """What the unit tests need, on each Python; made only when they are named."""
+
+ON_REQUEST = {
+    "horovod-nccl": Recipe(
+        (),
+        "5.3 GB, from 3 GB of downloads",
+        script="make-horovod-nccl.sh",
+        files=(os.path.join("examples", "environments", "horovod-nccl.yml"),),
+        pythons=("3.11",),
+    ),
+}
+"""What no test needs, and only a target of its own makes."""
 
 
 def client_requirements(recipe: Recipe) -> list[str]:

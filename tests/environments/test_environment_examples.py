@@ -50,6 +50,38 @@ def test_the_recipe_is_built(cli: Cli, channel: Path, links: Links, tmp_path: Pa
     assert cli.ok("run", "job.yml").out == "0:0: 2 3 none mpi\n"
 
 
+def test_the_recipe_without_a_gpu_is_read(cli: Cli) -> None:
+    found = cli.json("env", "show", str(EXAMPLES / "horovod-nccl.yml"))
+    assert Path(found["prefix"]).name.startswith("horovod-nccl-") and not found["ready"]
+
+
+@pytest.mark.exhaustive
+def test_the_recipe_without_a_gpu_is_built(cli: Cli, links: Links, tmp_path: Path, with_setuptools: Links) -> None:
+    """NCCL, nvcc and CUDA's runtime come as wheels, Horovod is compiled with them, and linkers find the libraries."""
+    for wanted in (*NEEDED, "cuda-toolkit==13.0.3"):
+        name, _, version = wanted.partition("==")
+        links.wheel(name, version or "1.0", {"stands_for_%s.py" % name: ""})
+    header = "#define NCCL_MAJOR 2\n#define NCCL_MINOR 29\n#define NCCL_PATCH 7\n"
+    nccl = {"nvidia/nccl/include/nccl.h": header, "nvidia/nccl/lib/libnccl.so.2": "a library"}
+    links.wheel("nvidia-nccl-cu13", "2.29.7", {**nccl, "nvidia/cu13/lib/libcudart.so.13": "a library"})
+    text = _adapted((EXAMPLES / "horovod-nccl.yml").read_text(), _horovod(tmp_path), links)
+    text = text.replace("3.11", "%d.%d" % sys.version_info[:2]).replace("[nvcc,crt,cccl]", "")
+    cli.write(
+        "horovod-nccl.yml", text.replace("pip:\n", "pip:\n" + "".join("- %s\n" % line for line in links.lines), 1)
+    )
+    cli.environ.update(COUNT=str(tmp_path / "compiled"))
+    prefix = Path(cli.ok("env", "build", "horovod-nccl.yml").out.strip())
+    (nvidia,) = prefix.glob("lib/python3.*/site-packages/nvidia")
+    for name in ("nccl/lib/libnccl.so", "cu13/lib/libcudart.so", "cu13/lib64/libcudart.so.13"):
+        assert (nvidia / name).read_text() == "a library"
+    step = cli.json("env", "show", prefix.name)["steps"][-1]
+    assert step["compiled"] and step["tools"]["nccl"] == "2.29.7" and step["installed"] == ["horovod 0.28.1"]
+    cli.write(
+        "job.yml", "command: python -c 'import horovod; print(*horovod.about())'\nenvironment: horovod-nccl.yml\n"
+    )
+    assert cli.ok("run", "job.yml").out == "0:0: 2 29 NCCL mpi\n"
+
+
 def _adapted(text: str, archive: Path, links: Links) -> str:
     """The recipe with this Python's version, and another address for what it downloads on CPUs."""
     checksum = hashlib.sha256(archive.read_bytes()).hexdigest()

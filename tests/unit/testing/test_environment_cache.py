@@ -142,7 +142,7 @@ def test_the_directory_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_files_of_each_recipe_exist() -> None:
-    for name, recipe in {**RECIPES, **recipes.UNIT_TESTS}.items():
+    for name, recipe in {**RECIPES, **recipes.UNIT_TESTS, **recipes.ON_REQUEST}.items():
         assert all(os.path.exists(os.path.join(recipes.ROOT, path)) for path in recipe.inputs()), name
 
 
