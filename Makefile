@@ -32,6 +32,12 @@ REPORT ?=
 # Another release of Slurm than this machine's, for the part slurm alone.
 SLURM ?=
 SECOND_SLURM := 24.11
+# What `make bare-root` does: on which system, as whom, and what make is asked for there. FOLDER stays; VARIABLES are seen there too.
+SYSTEM ?= debian-12
+ACCOUNT ?= user
+GOAL ?= demo
+FOLDER ?=
+VARIABLES ?=
 PARTS := $(addprefix --part ,$(PART)) $(addprefix --slurm ,$(SLURM))
 TESTS := $(BIN)/python -m scripts.testing
 RELEASE := $(VENV)-release/bin/python -m scripts.release
@@ -41,7 +47,7 @@ CHECK = $(BIN)/python -m pytest -q -p no:cacheprovider --collect-only >/dev/null
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons test-azure fuzz chaos audit lint bench docs docs-site docs-reference pictures causes hangs horovod-nccl messages evidence golden dist pyz try-dist clean
+.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons test-azure fuzz chaos audit lint bench docs docs-site docs-reference pictures causes hangs horovod-nccl messages evidence golden dist pyz try-dist bare-root clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -182,6 +188,10 @@ pyz: dist ## dist/worldsize.pyz: one file for login nodes without pip, for each 
 
 try-dist: pyz ## what dist/ holds, as a stranger would use it: the wheels without a compiler or checkout, the zipapp, the sdist's test-fast
 	@$(RELEASE) try --tests
+
+bare-root: ## GOAL=demo|test on a bare SYSTEM=debian-12|debian-13|ubuntu-24.04, as ACCOUNT=user|root: a root directory with make and Python only (needs root)
+	@python=$$(PYTHON='$(PYTHON)' sh scripts/need-python.sh) && "$$python" -m scripts.environments.bare_root --system '$(SYSTEM)' \
+		--account '$(ACCOUNT)' $(if $(FOLDER),--folder '$(FOLDER)') $(addprefix --variable ,$(VARIABLES)) -- $(GOAL)
 
 clean: ## remove environments and caches; runs in WORLDSIZE_HOME stay
 	rm -rf .venv .venv-* build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

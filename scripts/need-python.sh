@@ -2,15 +2,18 @@
 # its venv module is missing; installs that by itself where it runs as root on a machine with apt-get.
 set -eu
 python=${PYTHON:-python3}
+. scripts/install-hint.sh
 
 try_apt() {
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         echo "==> apt-get install $*" >&2
-        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"; } >&2
-    else
-        echo "make: $missing. Install it first, for example: sudo apt-get install $*" >&2
-        exit 2
+        if { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"; } >&2; then
+            return 0
+        fi
     fi
+    hint=$(install_hint "$@")
+    echo "make: $missing. Install it first${hint:+, for example: $hint}" >&2
+    exit 2
 }
 
 if ! "$python" -c '' 2>/dev/null; then
@@ -24,6 +27,7 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
 fi
 if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     missing="$python has no venv module"
-    try_apt python3-venv
+    # That of the distribution's own Python belongs to python3-venv, which may be of another version than this one.
+    try_apt "$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"
 fi
 echo "$python"

@@ -11,7 +11,9 @@ consequences=
 # need COMMAND PACKAGE CONSEQUENCE: the command succeeds where the package is there; the consequence is that of its lack
 need() {
     eval "$1" >/dev/null 2>&1 && return 0
-    packages="$packages $2"
+    for package in $2; do
+        case " $packages " in *" $package "*) ;; *) packages="$packages $package" ;; esac
+    done
     case $consequences in *"$3"*) ;; *) consequences="$consequences
 !!      $3" ;; esac
 }

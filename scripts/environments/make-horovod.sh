@@ -6,6 +6,8 @@ venv=$1
 cache=$2
 version=0.28.1
 
+# Before anything is downloaded for it.
+ls "$cache/wheels/horovod-$version-"*/horovod-*.whl >/dev/null 2>&1 || sh scripts/environments/need-compiler.sh "$PYTHON" || exit 3
 "$PYTHON" -m venv "$venv"
 python=$venv/bin/python
 PATH=$venv/bin:$PATH

@@ -2,6 +2,7 @@
 # itself as root on a machine with apt-get; else says what is missing, and fails.
 set -eu
 python=$1
+. scripts/install-hint.sh
 
 has_headers() {
     "$python" -c 'import os, sys, sysconfig as s; sys.exit(not os.path.exists(s.get_path("include") + "/Python.h"))'
@@ -21,5 +22,7 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         exit 0
     fi
 fi
-echo "!!  missing, to compile for $python:$packages (for example: sudo apt-get install$packages)" >&2
+# shellcheck disable=SC2086
+hint=$(install_hint $packages)
+echo "missing, to compile for $python:$packages${hint:+ (for example: $hint)}" >&2
 exit 1

@@ -16,7 +16,11 @@ from scripts.environments.recipes import ROOT
 RELEASES = {"24.11": "trixie"}
 """The release of Debian that has a release of Slurm."""
 
-INPUTS = ("scripts/environments/make-debian.sh", "scripts/system-packages.sh")
+INPUTS = (
+    "scripts/environments/make-debian.sh",
+    "scripts/environments/bootstrap.sh",
+    "scripts/system-packages.sh",
+)
 """What decides what is in a root."""
 
 ENTER = "scripts/environments/enter-root.sh"
