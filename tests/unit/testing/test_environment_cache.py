@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,12 @@ class Builder:
     def __call__(self, path: str) -> None:
         self.built += 1
         os.makedirs(os.path.join(path, "bin"))
-        os.symlink(sys.executable, os.path.join(path, "bin", "python"))
+        # As in an environment: a link to a Python that need not have pip itself, which the environment has.
+        os.symlink(os.path.realpath(sys.executable), os.path.join(path, "bin", "python"))
+        Path(path, "pyvenv.cfg").write_text("home = %s\n" % os.path.dirname(os.path.realpath(sys.executable)))
+        packages = Path(sysconfig.get_path("purelib", "posix_prefix", {"base": path, "platbase": path}))
+        packages.mkdir(parents=True)
+        (packages / "pip.py").touch()
         for name in ("one", "two"):
             Path(path, name).write_text(name)
         tool = Path(path, "bin", "tool")

@@ -103,7 +103,7 @@ def test_a_program_reads_nothing_of_ours(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_does_not_reach_it(tmp_path: Path) -> None:
-    environ = program(tmp_path, "sbatch", "ps -o sid= -p $$")
+    environ = program(tmp_path, "sbatch", "cut -d ' ' -f 6 /proc/$$/stat")
     assert int(run_slurm(["sbatch"], environ=environ)) != os.getsid(0)
 
 

@@ -175,6 +175,17 @@ def test_the_members_of_a_workspace(tmp_path: Path) -> None:
     (tmp_path / "root" / "packages" / "README").write_text("no tree")
     assert sorted(reachable_trees([a])) == sorted([root, a, b, apart])
     assert local_sources(root) == sorted([a, b, apart])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_workspace_of_another_user_is_not_followed(tmp_path: Path) -> None:
+    root = project(tmp_path / "root", "[tool.uv.workspace]\nmembers = ['packages/*']\n")
+    a = project(
+        tmp_path / "root" / "packages" / "a",
+        "[project]\nname = 'a'\n[tool.uv.sources]\nb = { workspace = true }\n",
+    )
+    b = project(tmp_path / "root" / "packages" / "b", "[project]\nname = 'b'\n")
+    assert sorted(reachable_trees([a])) == sorted([root, a, b])
     os.chown(os.path.join(root, "pyproject.toml"), 65534, 65534)
     assert reachable_trees([a]) == [a]
 
