@@ -1,9 +1,9 @@
 """`make demo` or `make test` as on a machine that nobody has set up: `python -m scripts.environments.bare_root`.
 
-The machine is a root directory of a Debian or Ubuntu with make, Python and git only, made by debootstrap and kept in the
-cache beside the environments. Each run copies it, clones the committed state of this checkout into the home of root or of
-an ordinary user there, and runs make with nothing of this machine's environment but how packages are reached: pip's
-configuration, the folders that it names, proxies and certificates. This needs root, and the network.
+The machine is a root directory of a Debian or Ubuntu with make, Python and git only, made by debootstrap and kept in
+the cache beside the environments. Each run copies it, clones the committed state of this checkout into the home of root
+or of an ordinary user there, and runs make with nothing of this machine's environment but how packages are reached:
+pip's configuration, the folders that it names, proxies and certificates. This needs root, and the network.
 
 Exit code: that of make; 2 if this machine cannot make such a root, or the arguments are wrong.
 """

@@ -39,6 +39,9 @@ _NAMED = re.compile(r"# ([\w./-]+\.(?:py|yml|toml|sh|txt|amlignore))\n")
 _LOG_LINE = re.compile(r"(?:×(?P<all>\d+)|\[(?P<some>[\d,-]+)\] ×\d+|(?:\d+:)?(?P<one>\d+)): ?(?P<text>.*)")
 _MARK = "\x1e"
 _CORES = re.compile(r"^notice: \d+ ranks share this machine's \d+ cores?\n", re.MULTILINE)
+_SHARED_MEMORY = re.compile(r"^notice: /dev/shm of \S+ has .*, and resources\.shm_size asks for .*\n", re.MULTILINE)
+"""What depends on the memory of this machine."""
+
 _EFFICIENCY = re.compile(r"^([\d.]+ of \d+ cores used; .*|\d+ s of \d+ s before .*)\n", re.MULTILINE)
 """What `worldsize run` prints after runs of a minute and longer, as these are on a busy machine."""
 
@@ -164,7 +167,7 @@ def run_steps(todo: list[Step], folder: Path, environ: dict[str, str], timeout: 
 
 def matches(expected: str, actual: str) -> bool:
     """Whether `actual` is what the page says, ranks in any order."""
-    for occasional in (_CORES, _EFFICIENCY, _SPARE):
+    for occasional in (_CORES, _SHARED_MEMORY, _EFFICIENCY, _SPARE):
         actual = occasional.sub("", actual)
     pattern = "".join(
         "(?:.*\n)*" if line == "…" else re.escape(line).replace("…", ".*") + "\n" for line in _by_rank(expected)

@@ -11,6 +11,7 @@ import sys
 import pytest
 from slurm.cluster import Cluster
 from slurm.config import Flavour
+from slurm.fixtures import skip_without_cluster
 from slurm.login import login_of
 from tutorials import TARA, TARA_DDP
 
@@ -30,6 +31,7 @@ def test_all_epochs_of_both_scripts(nodes: int, right: int) -> None:
     pytest.importorskip("torch")
     if not os.path.isdir(IMAGES):
         pytest.skip("no %s: sh scripts/system-packages.sh" % IMAGES)
+    skip_without_cluster(accounting=False)
     ranks = 8 * nodes
     with Cluster.start(Flavour(nodes=2, cpus=8, gpus=8, accounting=False)) as cluster, login_of(cluster) as login:
         login.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + login.environ["PATH"]

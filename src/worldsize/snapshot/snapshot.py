@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from worldsize.common.atomic_files import Descriptor, printable_text, storage_error, write_json
@@ -74,8 +75,9 @@ def materialize(listing: Listing, paths: RunPaths, objects_dir: str, tick: Tick 
     next to it. Return the snapshot's digest, size and warnings.
 
     The content of every file there matches its digest, also if the original changes meanwhile. A file that no longer
-    exists is left out with a warning. Files are read-only, except below outputs/ and logs/, where they belong to the
-    run. Raise SnapshotError if a file cannot be read, StorageError if the run cannot be written.
+    exists is left out with a warning. Files are read-only, except those that belong to the
+    run: below outputs/ and logs/, and what an earlier run had written, if the listing is of its `code/`. Raise
+    SnapshotError if a file cannot be read, StorageError if the run cannot be written.
     """
     try:
         files = CodeFiles(listing.root, listing.followed)
@@ -96,6 +98,7 @@ class _Materializer:
         self.objects = objects
         self.manifest: dict[str, tuple[str, int, str]] = {}
         self.warnings = list(listing.warnings)
+        self.is_rerun = os.path.exists(RunPaths(os.path.dirname(listing.root)).manifest)
 
     def run(self) -> Snapshot:
         listing = self.listing
@@ -127,7 +130,7 @@ class _Materializer:
         the size and digest of the written content; None if the file no longer exists."""
         executable = is_executable(status)
         target = f"{self.paths.code}/{relative}"
-        own = relative.startswith(("outputs/", "logs/"))
+        own = relative.startswith(("outputs/", "logs/")) or (self.is_rerun and bool(status.st_mode & stat.S_IWUSR))
         digest = index.find_digest(relative, status) if index and not own else None
         if digest is not None and self.objects.link(digest, executable, status.st_size, target):
             return status.st_size, digest

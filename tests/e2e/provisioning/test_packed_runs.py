@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from driver import Cli, unfolded
 
+from worldsize.wings.provisioning.agent.pack_format import PIECE
+
 SHOW = (
     "python -c \"import tiny, sys, os; print(tiny.NAME, sys.prefix, os.environ['VIRTUAL_ENV'], os.environ.get('SET'))\""
 )
@@ -22,6 +24,7 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> str:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", prefix], check=True)
     site = next((prefix / "lib").glob("python*/site-packages"))
     (site / "tiny.py").write_text("NAME = 'tiny'\n")
+    (site / "large").write_bytes(os.urandom(PIECE + (1 << 20)))
     (prefix / "bin" / "tiny").write_text("#!%s/bin/python\nimport tiny; print(tiny.NAME)\n" % prefix)
     (prefix / "bin" / "tiny").chmod(0o755)
     return str(prefix)
@@ -96,7 +99,7 @@ def test_a_file_that_changes_is_another_environment(cli: Cli, disk: str, packed:
         file.write(data)
     job(cli, copy, "true")
     cli.run("job.yml")
-    data[len(data) // 2] ^= 1
+    data[-100] ^= 1  # behind the piece with the description, which the client reads
     with open(copy, "wb") as file:
         file.write(data)
     os.utime(copy, (1, 1))

@@ -243,6 +243,7 @@ def heard() -> Iterator[list[bytes]]:
                 packets.append(tap.recv(1 << 17))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root hears what goes over the loopback")
 def test_a_search(cli: Cli, canaries: Canaries) -> None:
     """Its trials leave records, a table and the best configuration, whose nodes meet by tokens of their own."""
     job = canaries.job()

@@ -126,6 +126,7 @@ def test_a_run_that_is_waited_for(victim: Cli, place: Place) -> None:
     assert not os.path.exists(place.mark)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives directories away")
 def test_a_run_that_a_batch_job_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There the scheduler waits, and the run only asks how the other one ended."""
     monkeypatch.setattr(prerequisites, "_LAG", 0.0)
@@ -153,6 +154,7 @@ def test_a_run_whose_setup_takes_its_time(victim: Cli, place: Place) -> None:
     assert not os.path.exists(place.mark)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives directories away")
 def test_commands_in_a_directory_of_somebody_elses(tmp_path: Path) -> None:
     """Found by review: an agent executed what lay there."""
     paths = RunPaths(str(tmp_path / "run"))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from driver import wait_for
 from slurm.cluster import Cluster, Flavour
+from slurm.fixtures import skip_without_cluster
 from slurm.login import PATIENT, UP, Login, login_of
 
 AGAIN = "if [ ${SLURM_RESTART_COUNT:-0} -gt 0 ]; then echo again $RANK; exit 0; fi; echo first $RANK; " + PATIENT
@@ -76,6 +77,7 @@ def test_nodes_without_power_or_network(login: Login) -> None:
 def test_a_node_whose_silence_we_notice_before_slurm_does() -> None:
     """Slurm's usual SlurmdTimeout is 5 minutes, our agents wait 45 s (here, 6). They end the ranks; whether the job is
     put back is Slurm's to say, once it knows."""
+    skip_without_cluster(accounting=False)
     with Cluster.start(Flavour(nodes=3, accounting=False, slurmd_timeout=300)) as cluster, login_of(cluster) as login:
         run = login.prepared(6.0, AGAIN, grace=1)
         login.release(run)

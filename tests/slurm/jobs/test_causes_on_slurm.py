@@ -12,6 +12,7 @@ from causes.slurm_case import DOCUMENTED, ORDINARY, SlurmCase, slurm_screen
 from causes.tables.slurm_cases import SLURM_CASES
 from slurm import groups, machine
 from slurm.cluster import Cluster
+from slurm.fixtures import skip_without_cluster
 from slurm.login import Login, login_of
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.slurm]
@@ -25,6 +26,7 @@ def place(request: pytest.FixtureRequest, case: SlurmCase) -> Iterator[Login]:
     if case.flavour == ORDINARY:
         yield request.getfixturevalue("login")
         return
+    skip_without_cluster(case.flavour.accounting)
     if case.flavour.limits and groups.here(groups.MEMORY) is None:
         pytest.skip("no control group here limits memory for a node")
     with Cluster.start(case.flavour) as cluster, login_of(cluster) as login:

@@ -10,6 +10,7 @@ import time
 import pytest
 from driver import wait_for
 from slurm.cluster import Cluster, Flavour
+from slurm.fixtures import skip_without_cluster
 from slurm.login import PATIENCE, UP, Login, login_of
 
 LATER = {"begin": "now+1hour"}
@@ -64,6 +65,7 @@ def test_what_the_configuration_said_is_laid_to_it(slurm: Cluster) -> None:
 
 
 def test_accounts_and_qualities_of_service() -> None:
+    skip_without_cluster()
     with Cluster.start(Flavour(nodes=1, enforce=True)) as cluster, login_of(cluster) as login:
         assert (
             "slurm.account: Slurm would refuse" in login.refused("submit", job_file(login, "  account: nobodys", 1)).err

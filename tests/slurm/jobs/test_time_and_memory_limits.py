@@ -9,6 +9,7 @@ import pytest
 from driver import wait_for
 from slurm.by_hand import script, submit
 from slurm.cluster import Cluster, Flavour
+from slurm.fixtures import skip_without_cluster
 from slurm.login import PATIENCE, PATIENT, UP, Login, login_of
 
 SAVES = "trap 'touch outputs/saved-$RANK; exit 0' TERM; " + UP + "; while :; do sleep 0.1; done"
@@ -89,6 +90,7 @@ def test_a_rank_out_of_memory_by_a_limit_of_its_own(login: Login) -> None:
 
 def test_a_step_that_slurm_kills_for_its_memory() -> None:
     """Slurm counts it itself (OverMemoryKill): it kills whole steps at once, agents too, and calls the job FAILED."""
+    skip_without_cluster(accounting=False)
     with Cluster.start(Flavour(accounting=False, memory=True)) as cluster, login_of(cluster) as login:
         run = eating(login, "", slurm={"mem": "100M"})
         status = login.ended(run)

@@ -276,6 +276,20 @@ def test_outputs_and_logs_are_the_runs_own(place):
     assert names_in(paths) == {"outputs/old/model", "logs/run.sh"} and place.stored() == []
 
 
+def test_what_an_earlier_run_wrote_among_its_code_can_be_written_again(place):
+    """Found: to an ordinary user `rerun` refused what the run itself had done, and root wrote into the store."""
+    place.write("train.py", "code")
+    first, _ = place.take()
+    with open(first.code + "/model.pt", "w") as file:
+        file.write("weights")
+    place.code = first.code
+    second, _ = place.take()
+    with open(second.code + "/model.pt", "r+") as file:
+        assert file.read() == "weights"
+    code, written = (os.stat(os.path.join(second.code, name)) for name in ("train.py", "model.pt"))
+    assert (code.st_nlink, code.st_mode & 0o222) == (3, 0) and (written.st_nlink, written.st_mode & 0o222) == (1, 0o200)
+
+
 def test_a_file_called_outputs_gives_way(place):
     place.write("outputs")
     os.symlink("/tmp", os.path.join(place.code, "logs"))

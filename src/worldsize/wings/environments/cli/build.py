@@ -116,15 +116,18 @@ def _require_own_path(spec: str) -> str:
     slash and another user owns what has that name in the current directory."""
     others = foreign_owner(spec) if os.sep not in spec else None
     if others:
-        raise UsageError(f"a directory here has that name, and {others}", spec, f"./{spec}, if it is meant")
+        kind = "directory" if os.path.isdir(spec) else "file"
+        raise UsageError(f"a {kind} here has that name, and {others}", spec, f"./{spec}, if it is meant")
     return os.path.abspath(spec)
 
 
 def _is_job(path: str) -> bool:
     """Return whether the path is a YAML file that contains a command to run, rather than the contents of an
-    environment."""
-    if not path.endswith((".yml", ".yaml")) or not os.path.isfile(path):
+    environment; True for a pipe or device with the name of such a file, which `load_job` refuses."""
+    if not path.endswith((".yml", ".yaml")) or os.path.isdir(path):
         return False
+    if not os.path.isfile(path):
+        return True
     from worldsize.common.atomic_files import read_file
     from worldsize.jobspec.reading.yaml import parse_yaml
 

@@ -165,7 +165,7 @@ def problem(wanted: str, environ: Mapping[str, str]) -> str | None:
     found = find_version(name, environ)
     if found is None:
         what = "no CUDA driver on this machine" if tool == "cuda" else f"{name} is not on this machine"
-        return f"{what} ({mend})"
+        return "{} ({})".format(what, mend.replace("a newer one", "one"))
     if version is None:
         return None
     if not found:
