@@ -67,12 +67,15 @@ if [ ! -e "$policy" ] && [ ! -L "$policy" ]; then
 fi
 apt-get update -qq || go_without 'could not be installed'
 unknown=
-case $packages in *" $shell"*)
+case "$packages " in *" $shell "*)
     # Ubuntu has none.
-    apt-cache show "$shell" >/dev/null 2>&1 || { unknown=" $shell"; packages=${packages%" $shell"}; }
+    if ! apt-cache show "$shell" >/dev/null 2>&1; then
+        unknown=" $shell"
+        packages=$(echo "$packages " | sed "s/ $shell / /")
+    fi
 esac
 # shellcheck disable=SC2086
-apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends $packages >/dev/null ||
+[ -z "${packages# }" ] || apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends $packages >/dev/null ||
     go_without 'could not be installed'
 [ -n "$unknown" ] || exit 0
 packages=$unknown consequences="
