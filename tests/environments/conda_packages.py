@@ -21,6 +21,9 @@ _LEFT_OUT = frozenset(
     ("test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "site-packages", "__pycache__", "pydoc_data")
 )
 
+_OF_A_DISTRIBUTION = "EXTERNALLY-MANAGED"
+"""The file by which Debian's and Ubuntu's Python keeps pip away from it."""
+
 
 class File(NamedTuple):
     """One file of a package. `prefix`: the text in it that stands for the prefix, and how it is replaced."""
@@ -178,7 +181,7 @@ def _tree(root: str, place: str) -> dict[str, File]:
         )
         for name in sorted(names):
             path = Path(directory, name)
-            if name.endswith((".pyc", ".a", ".exe", ".whl")) or path.is_symlink():
+            if name.endswith((".pyc", ".a", ".exe", ".whl", _OF_A_DISTRIBUTION)) or path.is_symlink():
                 continue
             data = path.read_bytes()
             held = root.encode() in data and b"\0" not in data

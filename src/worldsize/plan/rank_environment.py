@@ -102,6 +102,16 @@ def rank_environment(context: RankContext, inherited: Mapping[str, str], threads
     return environment
 
 
+def search_environment(plan: Plan, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which programs and Python modules are found as the ranks of a node find them, whose
+    environment is `inherited`."""
+    environment = scrub(inherited)
+    activate_environment(environment, plan)
+    environment["PATH"] = ":".join((*plan.path, environment.get("PATH", "/usr/bin:/bin")))
+    environment.update(plan.environment)
+    return environment
+
+
 def _set_mlflow_place(environment: dict[str, str], inherited: Mapping[str, str], run_dir: str) -> None:
     """Set the variables in a rank's `environment` that make MLflow store its runs in the run directory, unless another
     place is set. The place of an outer run, in which this one is started, does not count, since it was set for that

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from worldsize.plan.plan import ArrayElement, NodePlan, Plan, RankPlan, Rehearsal, node_major_layout
-from worldsize.plan.rank_environment import convention_variables, rank_environment, scrub
+from worldsize.plan.rank_environment import convention_variables, rank_environment, scrub, search_environment
 from worldsize.plan.rank_variables import (
     CONVENTIONS,
     ON_SLURM_ALONE,
@@ -399,3 +399,13 @@ def test_a_parameter_server_sees_no_gpu():
     plan = plan_of(1, 1, visible_devices=True)._replace(nodes=layout_of(["worker", "worker", "ps"]))
     given = [rank_environment(context_of(plan, rank), {}, 1)["CUDA_VISIBLE_DEVICES"] for rank in range(3)]
     assert given == ["0", "1", ""]
+
+
+def test_a_module_is_searched_for_as_the_ranks_find_it():
+    """Found where no `python` is on the PATH of the node: it did not tell whether it had the module."""
+    plan = plan_of(2, 1, path=("/venv/bin",), environment={"PYTHONPATH": "/job"}, activated={"CONDA_PREFIX": "/venv"})
+    inherited = {"PATH": "/usr/bin:/bin", "PYTHONPATH": "/shell", "RANK": "7"}
+    found = search_environment(plan, inherited)
+    rank = rank_environment(context_of(plan, 0), inherited, 1)
+    assert found == {"PATH": "/venv/bin:/usr/bin:/bin", "PYTHONPATH": "/job", "CONDA_PREFIX": "/venv"}
+    assert {name: rank[name] for name in found} == found

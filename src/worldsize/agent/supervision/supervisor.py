@@ -320,12 +320,12 @@ class Supervisor:
             failure, code = strict_failure(warnings, node_rank), 1
         if self._launched and failure is not None:
             from worldsize.agent.outcome.circumstances import note_circumstances  # most runs succeed
+            from worldsize.plan.rank_environment import search_environment
 
             is_own = failure.node_rank == node_rank
             pids = self._ranks.pids if is_own or not self._is_local else None  # one node reports for the machine
-            note_circumstances(
-                self._recorder, failure, None if is_own else self.plan.argv, self.environ, self.started, pids
-            )
+            argv, environ = None if is_own else self.plan.argv, search_environment(self.plan, self.environ)
+            note_circumstances(self._recorder, failure, argv, environ, self.started, pids)
         for watch in self._watches:
             watch.finish()
         rule = self._rule if why != verdict.CANCEL and not self._recorder.is_deleted() else None

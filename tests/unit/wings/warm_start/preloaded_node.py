@@ -28,6 +28,11 @@ BASE = os.path.realpath(sys.executable)
 """A Python outside of virtual environments, which loads what lies in the user's own site-packages."""
 
 
+IS_FORKED = "gc.get_freeze_count() > 1000"
+"""Whether a process was forked by one that had frozen its objects, as an expression. A plain Python 3.12 counts
+hundreds as frozen, any other none."""
+
+
 class RecordsNothing:
     def write_event(self, kind: str, **values: object) -> None:
         raise AssertionError("it has something to tell: %s" % values)

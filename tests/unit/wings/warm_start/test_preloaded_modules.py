@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from driver import wait_for
-from preloaded_node import BASE, Node, is_alive
+from preloaded_node import BASE, IS_FORKED, Node, is_alive
 
 SCRIPT = """
 import gc, sys
-print("plain" if gc.get_freeze_count() == 0 else "forked")
-"""
+print("forked" if IS_FORKED else "plain")
+""".replace("IS_FORKED", IS_FORKED)
 PLAIN, WARM = ["plain\n", "plain\n"], ["forked\n", "forked\n"]
 
 MAPS = """

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from driver import wait_for
-from preloaded_node import Node, is_alive
+from preloaded_node import IS_FORKED, Node, is_alive
 from pythons import supported
 
 from worldsize.agent.posix import processes
@@ -23,7 +23,7 @@ TELLS = """
 import gc, json, os, sys
 with open("/proc/self/cmdline") as file:
     words = file.read().split("\\0")[:-1]
-forked = hasattr(gc, "get_freeze_count") and gc.get_freeze_count() > 0
+forked = hasattr(gc, "get_freeze_count") and IS_FORKED
 print(json.dumps({
     "argv": sys.argv, "orig": getattr(sys, "orig_argv", None), "words": words, "rank": os.environ["RANK"],
     "forked": forked, "leads": os.getsid(0) == os.getpid(), "parent": os.getppid(),
@@ -31,7 +31,7 @@ print(json.dumps({
     "files": sorted(os.listdir("/proc/self/fd")), "decimal": "decimal" in sys.modules,
 }))
 sys.exit(int(os.environ["RANK"]))
-"""
+""".replace("IS_FORKED", IS_FORKED)
 
 
 def told(node: Node) -> list[dict[str, object]]:
@@ -89,8 +89,8 @@ open(os.environ["HOME"] + "/fifo").read()
 SCRIPT = """
 import gc, os
 open(os.environ["HOME"] + "/script-%d" % os.getpid(), "w").close()
-print("plain" if gc.get_freeze_count() == 0 else "forked")
-"""
+print("forked" if IS_FORKED else "plain")
+""".replace("IS_FORKED", IS_FORKED)
 
 
 def blocked(node: Node) -> Node:

@@ -7,9 +7,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from preloaded_node import Node
+from preloaded_node import IS_FORKED, Node
 
-SCRIPT = "import gc\nprint('plain' if gc.get_freeze_count() == 0 else 'forked')\n"
+SCRIPT = "import gc\nprint('forked' if %s else 'plain')\n" % IS_FORKED
 
 
 def shadows(node: Node, at: str, command: str = "python train.py") -> str:
