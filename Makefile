@@ -73,8 +73,8 @@ $(VENV)/.stamp-base: pyproject.toml
 	@touch $@
 
 $(VENV)/.stamp-torch: requirements/torch.txt | $(VENV)/.stamp-base
-	@echo '==> [2/2] torch, numpy and scikit-learn: about 270 MB to download and 1.2 GB on disk'
-	@echo '    with the CPU build; this takes minutes, once'
+	@echo '==> [2/2] torch, numpy and scikit-learn: about 270 MB to download and 1.2 GB on disk with the CPU build, else 2.7 GB'
+	@echo '    and 5 GB (CONTRIBUTING.md, "Set up"); this takes minutes, once'
 	@$(PIP_INSTALL) --requirement requirements/torch.txt
 	@touch $@
 

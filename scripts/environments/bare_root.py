@@ -17,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -35,7 +36,7 @@ SYSTEMS = {
 
 SCRIPT = "scripts/environments/make-bare-root.sh"
 ENTER = "scripts/environments/enter-bare-root.sh"
-INPUTS = (SCRIPT, ENTER, "scripts/environments/bootstrap.sh")
+INPUTS = (SCRIPT, "scripts/environments/bootstrap.sh")
 """What decides what is in a root."""
 
 USER = "stranger"
@@ -146,10 +147,15 @@ def make_command(account: Account, variables: Mapping[str, str], goal: Sequence[
 
 
 def clone(root: str, account: Account) -> None:
-    """Give the account a clone of this checkout's commit, in place of what it had."""
+    """Give the account a clone of this checkout's commit, in place of what it had. Root may clone what is a user's."""
     target = root + account.checkout
     shutil.rmtree(target, ignore_errors=True)
-    subprocess.check_call(["git", "clone", "--quiet", "--no-local", ROOT, target], stdin=subprocess.DEVNULL)
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as config:
+        config.write("[safe]\n\tdirectory = *\n")
+        config.flush()
+        environ = {**os.environ, "GIT_CONFIG_GLOBAL": config.name}
+        command = ["git", "clone", "--quiet", "--no-local", ROOT, target]
+        subprocess.check_call(command, env=environ, stdin=subprocess.DEVNULL)
     subprocess.check_call(["chroot", root, "chown", "-R", "%s:" % account.name, account.checkout])
 
 

@@ -17,7 +17,9 @@ cd "$root"
 mount -t proc proc proc
 mount --rbind /sys sys
 mount -t tmpfs -o mode=755 tmpfs run
-mkdir -p run/lock
+# Clusters of the tests know of each other by these, since they share this machine's network.
+mkdir -p run/lock run/worldsize-slurm /run/worldsize-slurm
+mount --bind /run/worldsize-slurm run/worldsize-slurm
 mount -t tmpfs -o mode=755 tmpfs dev
 for name in null zero full random urandom tty; do
     : > "dev/$name"

@@ -24,6 +24,14 @@ _LEFT_OUT = frozenset(
 _OF_A_DISTRIBUTION = "EXTERNALLY-MANAGED"
 """The file by which Debian's and Ubuntu's Python keeps pip away from it."""
 
+_IN_A_VENV = b'sys.base_prefix != sys.prefix or hasattr(sys, "real_prefix")'
+"""When such a Python has its packages in site-packages, as its site.py and sysconfig say; one of conda always has."""
+
+_SITE = """import os, site, sys
+site.addsitedir(os.path.join(sys.prefix, "lib", "python%d.%d" % sys.version_info[:2], "site-packages"))
+"""
+"""Does so where site.py is compiled into the program."""
+
 
 class File(NamedTuple):
     """One file of a package. `prefix`: the text in it that stands for the prefix, and how it is replaced."""
@@ -163,6 +171,8 @@ def interpreter() -> Package:
     for place in ("lib/python" + version, "include/python" + version):
         files.update(_tree(root, place))
     files["lib/python%s/site-packages/README.txt" % version] = text("packages\n")
+    if _IN_A_VENV in files["lib/python%s/site.py" % version].data:
+        files["lib/python%s/sitecustomize.py" % version] = text(_SITE)
     full = "%d.%d.%d" % sys.version_info[:3]
     return Package("python", full, files, ("__glibc >=2.17",), build="0_cpython")
 
@@ -184,6 +194,8 @@ def _tree(root: str, place: str) -> dict[str, File]:
             if name.endswith((".pyc", ".a", ".exe", ".whl", _OF_A_DISTRIBUTION)) or path.is_symlink():
                 continue
             data = path.read_bytes()
+            if "sysconfig" in str(path):
+                data = data.replace(_IN_A_VENV, b"True")
             held = root.encode() in data and b"\0" not in data
             mode = 0o755 if os.access(path, os.X_OK) else 0o644
             found[str(path.relative_to(root))] = File(data, mode, prefix=(root, "text") if held else None)

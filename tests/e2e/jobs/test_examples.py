@@ -143,7 +143,7 @@ def test_mnist_files_are_read_plain_and_zipped_and_refused_when_cut(tmp_path: Pa
         "content = open('a', 'rb').read()\n"
         "assert content[:16] == bytes.fromhex('00000803 00000002 00000003 00000004'), content\n"
         "assert (read_idx('a') == whole).all()\n"
-        "gzip.open('b.gz', 'wb').write(content)\n"
+        "with gzip.open('b.gz', 'wb') as file: file.write(content)\n"
         "assert (read_idx('b') == whole).all()\n"
         "for bad in (content[:-1], b'', b'\\x01' + content):\n"
         "    open('c', 'wb').write(bad)\n"
