@@ -35,8 +35,11 @@ for name in 0:stdin 1:stdout 2:stderr; do
 done
 
 for path in /etc/resolv.conf /etc/hosts; do
-    rm -f ".$path"
-    [ ! -e "$path" ] || cp -L "$path" ".$path"
+    # Not replaced where it is the same: another command may be running in DIR with something mounted there.
+    if [ -e "$path" ] && ! cmp -s "$path" ".$path"; then
+        rm -f ".$path"
+        cp -L "$path" ".$path"
+    fi
 done
 IFS=:
 for path in ${SEEN:-}; do

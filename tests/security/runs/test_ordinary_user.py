@@ -30,7 +30,7 @@ def clara(machine: Machine) -> Iterator[Person]:
     os.mkdir(tools, 0o755)
     shutil.copy(uv, tools)
     person.environ["PATH"] = tools + os.pathsep + person.environ["PATH"]
-    person.prefix = ("setpriv", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all")
+    person.prefix = ("setpriv", "--no-new-privs", "--inh-caps=-all")
     yield person
     person.close()
 
