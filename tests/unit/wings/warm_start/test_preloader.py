@@ -279,11 +279,20 @@ def test_a_python_that_is_not_there(node: Node) -> None:
     assert node.prepare(command="/no/such/python train.py").doubt != ""
 
 
+DAEMON = """
+import os, pathlib, subprocess
+silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+process = subprocess.Popen(["sleep", "1000"], close_fds=False, start_new_session=True, **silent)
+pathlib.Path(%r).write_text(str(process.pid))
+os._exit(3)
+"""
+"""A program of a session of its own, before the process that has started it, and its group, end."""
+
+
 def test_what_a_module_starts_inherits_nothing_of_this(node: Node) -> None:
     """Found: a program that a module had started kept the socket open, so that nobody saw the end of its starter."""
     pid = node.home / "pid"
-    lasting = "setsid sleep 1000 >/dev/null 2>&1 & echo $! >%s" % pid
-    node.library("daemon", "import os\nos.system(%r)\nos._exit(3)" % lasting)
+    node.library("daemon", DAEMON % str(pid))
     node.script(SCRIPT)
     node.prepare(["daemon"])
     starts_plainly(node, "has ended")
