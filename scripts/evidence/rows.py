@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-REAL, SIMULATED, NOT_TESTED = "real", "simulated", "not tested"
+REAL, SIMULATED, COMPILED, NOT_TESTED = "real", "simulated", "compiled", "not tested"
 
 
 class Row(NamedTuple):
@@ -15,9 +15,10 @@ class Row(NamedTuple):
 
     id           its name in reports
     what         its first cell, in Markdown
-    how          REAL, SIMULATED, or NOT_TESTED
+    how          REAL, SIMULATED, COMPILED (and not run), or NOT_TESTED
     limits       what the reader has to know of how it was tested
     selftest     the type of compute whose self-tests prove it; "" if none does
+    report       the page in docs/evidence that proves it, without its ending; "" if a self-test or tests do
     tests        how the ids of the tests begin that prove it
     environment  the environment in the checkout that has its packages
     packages     whose versions the row shows
@@ -29,6 +30,7 @@ class Row(NamedTuple):
     how: str
     limits: str = ""
     selftest: str = ""
+    report: str = ""
     tests: tuple[str, ...] = ()
     environment: str = ".venv"
     packages: tuple[str, ...] = ()

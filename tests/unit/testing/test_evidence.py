@@ -38,7 +38,8 @@ def test_there_is_evidence_for_each_type_that_runs() -> None:
 
 def test_each_row_names_tests_that_exist_or_says_that_there_are_none() -> None:
     for row in ROWS:
-        assert bool(row.tests or row.selftest) == (row.how != NOT_TESTED), row.id
+        assert not row.report or (table.EVIDENCE / (row.report + ".md")).exists()
+        assert bool(row.tests or row.selftest or row.report) == (row.how != NOT_TESTED), row.id
         for begin in row.tests:
             folder, _, name = begin.rpartition("/")
             assert any(path.name.startswith(name) for path in (ROOT / folder).iterdir()), begin
