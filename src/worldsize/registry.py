@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 MISSING = "is not part of this installation of worldsize"
 _SEPARATE = "worldsize_"  # how the names of packages next to worldsize begin
+_INSTALL = "pip install worldsize"
+_SEPARATE_PACKAGES = {"worldsize_hpcpack_simulator": "in a checkout of worldsize: pip install ./simulator"}
+"""How to install packages next to worldsize. Their names on the package index are not registered yet."""
 
 
 def load_module(name: str, what: str) -> ModuleType:
@@ -37,14 +40,14 @@ def load_module(name: str, what: str) -> ModuleType:
     module does not exist. Raise the errors that the module itself raises."""
     module = find_module(name)
     if module is None:
-        raise missing_error(what, name.partition(".")[0] if name.startswith(_SEPARATE) else "worldsize")
+        raise missing_error(what, _SEPARATE_PACKAGES.get(name.partition(".")[0], _INSTALL))
     return module
 
 
-def missing_error(what: str, package: str = "worldsize") -> ConfigError:
-    """Return the ConfigError which states that the part `what` is not part of this installation of worldsize. `package`
-    is the package that contains it, with `_` for `-`."""
-    return ConfigError(f"{what} {MISSING}", None, "pip install " + package.replace("_", "-"))
+def missing_error(what: str, hint: str = _INSTALL) -> ConfigError:
+    """Return the ConfigError which states that the part `what` is not part of this installation of worldsize. `hint`
+    is the command that installs it."""
+    return ConfigError(f"{what} {MISSING}", None, hint)
 
 
 def find_module(name: str) -> ModuleType | None:
