@@ -28,7 +28,7 @@ _PARTS = ("tutorial", "how-to", "reference", "causes", "explanation")
 def on_config(config: Any) -> Any:
     """Set the navigation."""
     parts = [{_title(DOCS / part / "index.md"): _entries(DOCS / part)} for part in _PARTS]
-    config["nav"] = [{"Home": "index.md"}, *parts, "glossary.md"]
+    config["nav"] = [{"Home": "index.md"}, *parts, "compatibility.md", "glossary.md"]
     return config
 
 
