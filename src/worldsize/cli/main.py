@@ -25,10 +25,10 @@ except KeyboardInterrupt:  # Ctrl-C this early must not print a traceback either
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
-_REPLACED = """\
-worldsize: this installation of worldsize was replaced or removed while the command ran; a run that it started continues
-  → worldsize status, with the present installation
-"""
+_REPLACED = (
+    "worldsize: this installation was replaced or removed while the command ran; a run that it started continues",
+    "  → worldsize status, with the present installation",
+)
 _WIDEST = 10_000
 """The maximum number of columns of a terminal."""
 
@@ -332,7 +332,9 @@ def _run_main() -> int:
         return end.code if isinstance(end.code, int) else 0
     except Exception:  # noqa: BLE001  (a defect of worldsize; the traceback may contain text from other programs)
         if _identify_installation() != installed:  # what has not been imported yet is of another release, or gone
-            sys.stderr.write(_REPLACED)
+            output = sys.modules.get("worldsize.cli.output")
+            if output is not None:
+                output.report(*_REPLACED)
             return 1
         from traceback import format_exc
 

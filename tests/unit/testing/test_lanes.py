@@ -61,6 +61,7 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(lanes, "ROOT", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
     monkeypatch.setenv("WORLDSIZE_TEST_SUMMARY", str(tmp_path / "summary"))
+    monkeypatch.delenv("WORLDSIZE_TEST_OUTCOMES", raising=False)
     for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER_COUNT"):
         monkeypatch.delenv(name, raising=False)
     # Of the plug-ins that are installed, only the one that is needed: loading all of them takes a second.

@@ -135,6 +135,7 @@ def test_without_a_root_the_closing_line_says_so(
     monkeypatch.setattr(second_slurm, "obtain_root", refuse)
     monkeypatch.setenv("CI", ci)
     monkeypatch.setenv("WORLDSIZE_TEST_SUMMARY", str(tmp_path / "summary"))
+    monkeypatch.delenv("WORLDSIZE_TEST_OUTCOMES", raising=False)
     assert command_line.main(["all", "--slurm", "24.11"]) == code
     assert (tmp_path / "summary").read_text() == "==== Slurm 24.11: skipped, needs root ====\n"
     assert "THE TESTS ON SLURM 24.11 ARE SKIPPED" in capfd.readouterr().err
