@@ -17,9 +17,7 @@ cd "$root"
 mount -t proc proc proc
 mount --rbind /sys sys
 mount -t tmpfs -o mode=755 tmpfs run
-# Clusters of the tests know of each other by these, since they share this machine's network.
-mkdir -p run/lock run/worldsize-slurm /run/worldsize-slurm
-mount --bind /run/worldsize-slurm run/worldsize-slurm
+mkdir -p run/lock
 mount -t tmpfs -o mode=755 tmpfs dev
 for name in null zero full random urandom tty; do
     : > "dev/$name"
