@@ -20,12 +20,13 @@ _LIST = "import importlib.metadata as m, json, sys; print(json.dumps({n: m.versi
 
 def make_report(outcomes: Iterable[Mapping[str, str]], date: str, machine: Mapping[str, str]) -> dict[str, Any]:
     """Return the report of tests whose `outcomes` are {id, outcome}. A test that failed and then passed alone counts as
-    passed; an error counts as failed."""
+    passed; an error counts as failed. Of several outcomes of a test the last one counts, so failed tests may be run
+    again into the same file."""
     counts = {row.id: Counter[str]() for row in ROWS}
-    for each in outcomes:
-        word = {"unstable": "passed", "error": "failed"}.get(each["outcome"], each["outcome"])
+    for name, outcome in {each["id"]: each["outcome"] for each in outcomes}.items():
+        word = {"unstable": "passed", "error": "failed"}.get(outcome, outcome)
         for row in ROWS:
-            if row.tests and each["id"].startswith(row.tests):
+            if row.tests and name.startswith(row.tests):
                 counts[row.id][word] += 1
     rows = {
         row.id: {**{word: counts[row.id][word] for word in OUTCOMES}, "versions": versions(row)}

@@ -74,6 +74,7 @@ def test_the_newest_report_of_a_row_counts(tmp_path: Path) -> None:
 
 def test_a_report_counts_the_tests_of_each_row(tmp_path: Path) -> None:
     outcomes = [
+        {"id": "tests/frameworks/test_jax.py::test_a", "outcome": "failed"},
         {"id": "tests/frameworks/test_jax.py::test_a", "outcome": "passed"},
         {"id": "tests/frameworks/test_jax.py::test_b", "outcome": "unstable"},
         {"id": "tests/frameworks/test_jax.py::test_c", "outcome": "error"},
