@@ -19,7 +19,7 @@ from driver import Cli
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 EXPECTED = "expected.json"
 AGENT = "agent.pyz"
-LEFT_OUT = re.compile(r"(^|/)(agent\.pyz|inrank|__pycache__|samples|facts|stacks)(/|$)")
+LEFT_OUT = re.compile(r"(^|/)(agent\.pyz|submission\.txt|inrank|__pycache__|samples|facts|stacks)(/|$)")
 """Parts of a run that the answers do not depend on, and that are the same in each run or describe the machine."""
 
 
