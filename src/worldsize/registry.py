@@ -31,7 +31,7 @@ MISSING = "is not part of this installation of worldsize"
 _SEPARATE = "worldsize_"  # how the names of packages next to worldsize begin
 _INSTALL = "pip install worldsize"
 _SEPARATE_PACKAGES = {"worldsize_hpcpack_simulator": "in a checkout of worldsize: pip install ./simulator"}
-"""How to install packages next to worldsize. Their names on the package index are not registered yet."""
+"""The commands that install packages next to worldsize. Their names on the package index are not registered yet."""
 
 
 def load_module(name: str, what: str) -> ModuleType:

@@ -49,7 +49,8 @@ def test_a_wrong_configuration_is_a_row(cli: InProcess) -> None:
 
 
 def test_computes_that_cannot_be_used(cli: InProcess) -> None:
-    lab, hpc = '[compute.lab]\ntype = "slurm"\n', '[compute.hpc]\ntype = "hpcpack"\nurl = "https://head"\nuser = "a"\n'
+    lab = '[compute.lab]\ntype = "slurm"\npython = "python3"\n'
+    hpc = '[compute.hpc]\ntype = "hpcpack"\nurl = "https://head"\nuser = "a"\n'
     cloud = '[compute.cloud]\ntype = "azureml"\nsubscription_id = "a"\nresource_group = "b"\nworkspace_name = "c"\n'
     cli.write("worldsize.toml", lab + hpc + cloud)
     done = cli("doctor", "-o", "json", PATH="/none", WORLDSIZE_HPCPACK_PASSWORD="hunter2hunter2")
