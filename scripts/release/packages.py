@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scripts.release.metadata import repository_address
@@ -112,7 +112,7 @@ def _git(*words: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def _execute(command: Sequence[str], environ: os._Environ[str] | dict[str, str]) -> None:
+def _execute(command: Sequence[str], environ: Mapping[str, str]) -> None:
     done = subprocess.run(
         command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,16 +10,8 @@ from canaries import NAMED, SECRETS, Canaries
 from driver import wait_for
 
 from hpcpack.life import PATIENCE, Client
-from hpcpack.simulator import Simulator
 
 THE_JOB = "project/job.yml"
-
-
-@pytest.fixture
-def client(hpcpack: Simulator) -> Iterator[Client]:
-    made = Client(hpcpack)
-    yield made
-    made.close()
 
 
 @pytest.mark.exhaustive(unless=["setup"])

@@ -16,13 +16,6 @@ from hpcpack.simulator import Simulator
 
 
 @pytest.fixture
-def client(hpcpack: Simulator) -> Iterator[Client]:
-    made = Client(hpcpack)
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def another(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Client]:
     """The client of a cluster that is as the test's parameter says."""
     simulator = Simulator.start(str(tmp_path), **{"nodes": 2, **request.param})

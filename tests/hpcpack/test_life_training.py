@@ -5,26 +5,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
 
 import pytest
 from driver import wait_for
 
 from hpcpack.life import PATIENCE, Client
-from hpcpack.simulator import Simulator
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.timeout(400), pytest.mark.training]
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "examples")
 LONG = 150.0
-
-
-@pytest.fixture
-def client(hpcpack: Simulator) -> Iterator[Client]:
-    made = Client(hpcpack)
-    yield made
-    made.close()
 
 
 def bring(client: Client, example: str) -> str:

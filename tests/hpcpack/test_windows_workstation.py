@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from hpcpack.life import Client
-from hpcpack.simulator import Simulator
 
 FORBIDDEN = re.compile(r'[<>:"\\\\|?*\x00-\x1f]|[. ]$|^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\\.|$)', re.IGNORECASE)
 LONGEST = 200
@@ -57,13 +56,6 @@ os.link, os.symlink = refused(os.link), refused(os.symlink)
 """
 """What makes a Python show the share as a mount by drvfs without metadata: all modes are 0777, and there are no
 links."""
-
-
-@pytest.fixture
-def client(hpcpack: Simulator) -> Iterator[Client]:
-    made = Client(hpcpack)
-    yield made
-    made.close()
 
 
 @pytest.fixture
