@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
+import pytest
+
+from hpcpack.simulator import Simulator
 from hpcpack.test_commands import Client
+
+
+@pytest.fixture
+def client(hpcpack: Simulator) -> Iterator[Client]:
+    made = Client(hpcpack)
+    yield made
+    made.close()
 
 
 def test_the_nodes_of_a_job_and_its_files_as_they_call_them(client: Client) -> None:

@@ -54,6 +54,13 @@ class Client(Cli):
         return {each["Name"]: each["Value"] for each in rows[0]["Properties"]}
 
 
+@pytest.fixture
+def client(hpcpack: Simulator) -> Iterator[Client]:
+    made = Client(hpcpack)
+    yield made
+    made.close()
+
+
 @pytest.fixture(scope="module")
 def lame(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
     """A cluster whose second node lacks the share."""

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+import pytest
 from driver import Result
 
 from hpcpack.simulator import Simulator
 from hpcpack.test_commands import Client
+
+
+@pytest.fixture
+def client(hpcpack: Simulator) -> Iterator[Client]:
+    made = Client(hpcpack)
+    yield made
+    made.close()
 
 
 def rows(done: Result) -> list[Mapping[str, str]]:
