@@ -200,7 +200,7 @@ def test_what_is_wrong_is_said_with_file_and_line(place: Place, text: str, line:
 
 
 def test_problems_of_all_files_are_told_at_once(place: Place) -> None:
-    place.site.write_text("[compute.a]\ntype = 'x'")
+    place.site.write_text("[compute.a]\ntype = 'slrum'")
     place.project.write_text("y = 1")
     with pytest.raises(ConfigError, match=r"(?s)2 problems.*worldsize.toml:1: y.*worldsize.toml:2: compute.a.type"):
         place.load()

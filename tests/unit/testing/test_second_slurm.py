@@ -23,7 +23,11 @@ NOTE = '#!/bin/sh\necho "${0##*/} $*" >> "$SAID"\n'
 
 
 def tools(tmp_path: Path, programs: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which these programs come first; what they are asked is in `said`."""
+    """The environment in which these programs come first, and debootstrap knows the release; what they are asked is in
+    `said`."""
+    release = tmp_path / "debootstrap" / "scripts" / "trixie"
+    release.parent.mkdir(parents=True)
+    release.touch()
     folder = tmp_path / "bin"
     folder.mkdir()
     for name, text in programs.items():
@@ -34,6 +38,7 @@ def tools(tmp_path: Path, programs: Mapping[str, str]) -> dict[str, str]:
         "PATH": "%s:%s" % (folder, os.environ["PATH"]),
         "SAID": str(tmp_path / "said"),
         "DEBIAN_KEYS": __file__,
+        "DEBOOTSTRAP_DIR": str(release.parents[1]),
     }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain
 
+from worldsize.errors import ConfigError
 from worldsize.jobspec.config.compute_types import COMPUTE_TYPES, LOCAL
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.keys.job import MAX_SECONDS
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from worldsize.entry_points import ExternalPart
+    from worldsize.jobspec.reading.tree import YamlNode
 
 GROUP = "worldsize.computes"
 _NEEDED = ("KEYS", "open_compute", "compute_of_run")
@@ -143,6 +145,21 @@ def type_key(said: object) -> Key:
     from worldsize.entry_points import entry_point_names
 
     return key._replace(choices=(*COMPUTE_TYPES, *entry_point_names(GROUP)))
+
+
+def unknown_type(said: YamlNode, path: str) -> ConfigError | None:
+    """Return the error of the compute whose table is at `path` if its type `said` seems to belong to a package that is
+    not installed here; None if the type is known, not a text, or similar to a known one and so probably misspelled."""
+    if not isinstance(said.value, str):
+        return None
+    from worldsize.jobspec.reading.nearest import nearest_word
+
+    known = type_key(said.value).choices
+    if said.value.lower() in map(str.lower, known) or nearest_word(said.value, known):
+        return None
+    what = f"{said.value!r:.60} is not one of the types that are installed here"
+    hint = f"install the package that provides it, or use one of: {', '.join(known)}"
+    return ConfigError(what, f"{said.where}: {path}.type", hint)
 
 
 def is_harmless(name: str) -> bool:

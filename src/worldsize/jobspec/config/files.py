@@ -15,6 +15,7 @@ from worldsize.jobspec.config.compute_keys import (
     is_harmless,
     keys_of_type,
     type_key,
+    unknown_type,
 )
 from worldsize.jobspec.config.compute_types import COMPUTE_TYPES, LOCAL
 from worldsize.jobspec.config.config import SITE, SITE_FILES, ComputeSettings, Config, ConfigFiles
@@ -203,14 +204,16 @@ def _flatten(root: YamlNode, report: Problems, layer: str = "project") -> Settin
 
 def _read_compute(name: str, settings: Settings, report: Problems, unusable: dict[str, ConfigError]) -> ComputeSettings:
     """Return the ComputeSettings of the compute `name` from the merged `settings` of the configuration files. Problems
-    are added to `report`. An error from the code of another package is written to `unusable`, and does not affect other
-    computes."""
+    are added to `report`. An error from the code of another package, or a type that no installed package provides, is
+    written to `unusable`, and does not affect other computes."""
     entries = {path[2]: node for path, node in settings.items() if path[:2] == ("compute", name) and len(path) == 3}
     path = f"compute.{name}"
     values: dict[str, Any] = {"type": LOCAL} if name == LOCAL else {}
     for key, node in entries.items():
         report.base = os.path.dirname(node.origin)
-        if key in COMPUTE_KEYS:
+        if key == "type" and (unknown := unknown_type(node, path)):
+            values["type"], unusable[name] = node.value, unknown
+        elif key in COMPUTE_KEYS:
             keys = {**COMPUTE_KEYS, key: type_key(node.value)} if key == "type" else COMPUTE_KEYS
             values.update(read_keys({key: node}, path, keys, report))
     if "type" not in values and "type" not in entries:

@@ -101,6 +101,7 @@ def test_a_type_of_another_package(project: Project) -> None:
         (['type = "own"', 'qeue = "fast"'], "is not a key of a own compute\n  → did you mean 'queue'?"),
         (['type = "own"', 'queue = "x"'], "'x' is not one of the allowed values"),
         (['type = "owm"'], "did you mean 'own'?"),
+        (["type = 5"], "expected text, found 5 (a whole number)"),
     ],
 )
 def test_what_its_table_may_not_say(project: Project, lines: list[str], says: str) -> None:
@@ -134,6 +135,17 @@ def test_a_package_that_cannot_be_used_is_named_with_the_key_and_stops_no_other_
         choose_compute(config, "lab", None)
     assert caught.value.where == "%s:2: compute.lab.type" % (project.root / "worldsize.toml")
     assert caught.value.what == "the compute type %s of own-compute 1 (%s_compute) %s" % (kind, kind, says)
+
+
+def test_a_type_that_no_package_provides_stops_no_other_compute(project: Project) -> None:
+    config = project.config('type = "pbspro"', 'queue = "long"', 'runs_dir = "runs"')
+    assert isinstance(open_compute(config, "local", project.environ), LocalCompute)
+    assert config.computes["lab"].runs_dir == str(project.root / "runs"), "its runs are still found"
+    with pytest.raises(ConfigError) as caught:
+        choose_compute(config, "lab", None)
+    assert caught.value.where == "%s:2: compute.lab.type" % (project.root / "worldsize.toml")
+    assert caught.value.what == "'pbspro' is not one of the types that are installed here"
+    assert (caught.value.hint or "").startswith("install the package that provides it, or use one of: local, slurm, ")
 
 
 def test_a_hint_that_is_none_is_a_sentence(project: Project) -> None:
