@@ -15,6 +15,8 @@ Properties = Mapping[str, str]
 """The properties of an object. The names are in lower case, since head nodes differ in how they write them."""
 
 _TIMES = ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
+_FRACTION = re.compile(r"(?<=:\d\d)\.\d+")
+_ZONE = re.compile(r"(?:Z|([+-])(\d\d):(\d\d))$")
 
 
 def to_property_list(values: Mapping[str, str]) -> list[dict[str, str]]:
@@ -45,12 +47,15 @@ def rows(value: Any) -> list[Properties]:
 
 
 def time_of(text: str) -> float | None:
-    """Return the Unix seconds of a time in UTC, `M/d/yyyy h:mm:ss tt`, with 24 hours, or `yyyy-mm-ddThh:mm:ss` with an
-    optional fraction and `Z`; None for another text. What follows a decimal point is ignored."""
-    plain = text.strip().partition(".")[0].rstrip("Z")
+    """Return the Unix seconds of a time, `M/d/yyyy h:mm:ss tt`, with 24 hours, or `yyyy-mm-ddThh:mm:ss`, with an
+    optional fraction, which is ignored, and an optional zone, `Z` or `+hh:mm`, else in UTC; None for another text."""
+    plain, ahead = _FRACTION.sub("", text.strip()), 0
+    if zone := _ZONE.search(plain):
+        sign, hours, minutes = zone.groups(default="0")
+        plain, ahead = plain[: zone.start()], int(sign + "1") * (int(hours) * 3600 + int(minutes) * 60)
     for pattern in _TIMES:
         try:
-            return float(timegm(strptime(plain, pattern)))
+            return float(timegm(strptime(plain, pattern)) - ahead)
         except ValueError:
             continue
     return None
