@@ -59,6 +59,17 @@ def test_the_client_tells_when_it_was_asked_to_cancel(paths) -> None:
     assert told(paths, "cancel") == [(50.0, "client", "a cancel was requested")]
 
 
+def test_a_run_is_submitted_before_its_agents_start(paths) -> None:
+    """A client that is slow may write the handle of a local run once the run has ended."""
+    write_json(paths.handle, {"type": "local"})
+    os.utime(paths.handle, (500.0, 500.0))
+    assert told(paths, "submitted") == [(500.0, "client", "its compute has accepted it")]
+    tell(paths, 1, {"time": 101.0, "event": "agent_started"})
+    tell(paths, 0, {"time": 100.0, "event": "agent_started"}, {"time": 102.0, "event": "agent_ended"})
+    found = [(each.time, each.kind) for each in read_run_events(paths, PLAN)]
+    assert found[:2] == [(100.0, "submitted"), (100.0, "agent_started")]
+
+
 def test_an_event_of_another_release_is_told_by_its_fields(paths) -> None:
     tell(paths, 0, {"time": 1.0, "event": "flown", "height": 3}, {"time": 2.0, "event": "rank_exited", "ranks": "all"})
     assert told(paths, "flown", "rank_exited") == [(1.0, "node 0", "height: 3"), (2.0, "node 0", "ranks: all")]

@@ -46,7 +46,7 @@ class RunEvent(NamedTuple):
 def read_run_events(paths: RunPaths, plan: Plan | None) -> list[RunEvent]:
     """Return the events in the life of a run and of the attempt that `paths` belongs to, as a list of RunEvent sorted
     by time. Damaged records are left out. Events of the nodes are included if `plan` is set."""
-    found = [*_client_events(paths), *_scheduler_events(paths)]
+    found: list[RunEvent] = []
     if plan is not None:
         mask = text_masker(paths, plan)
         for node in plan.nodes:
@@ -55,10 +55,14 @@ def read_run_events(paths: RunPaths, plan: Plan | None) -> list[RunEvent]:
             offset = measured.seconds if measured is not None else 0.0
             found += _node_events(events, node.node_rank, offset, mask)
             found += _exceptions(paths, plan, [rank.rank for rank in node.ranks], node.node_rank, offset, mask)
+    begun = min((event.time for event in found), default=None)
+    found = [*_client_events(paths, begun), *_scheduler_events(paths), *found]
     return sorted(found, key=lambda event: (event.time, event.kind == "settled"))
 
 
-def _client_events(paths: RunPaths) -> Iterator[RunEvent]:
+def _client_events(paths: RunPaths, begun: float | None) -> Iterator[RunEvent]:
+    """Yield a RunEvent for each event that the client recorded. The run was submitted at the latest when it had `begun`
+    on a node; a client may write the handle later."""
     created = read_object(paths.record).get("created")
     if is_number(created):
         yield RunEvent(float(created or 0), CLIENT, "created", "the run was created", {})
@@ -68,6 +72,8 @@ def _client_events(paths: RunPaths) -> Iterator[RunEvent]:
     ):
         moment = _changed(path)
         if moment is not None:
+            if kind == "submitted" and begun is not None:
+                moment = min(moment, begun)
             yield RunEvent(moment, CLIENT, kind, text, {})
     result = read_object(paths.result)
     summary = result.get("summary")
