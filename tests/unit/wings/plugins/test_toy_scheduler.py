@@ -150,13 +150,24 @@ def test_a_cancel_that_is_too_late_and_an_id_that_is_forgotten(toy: Toy) -> None
     assert toy.submit("true") == "2"
 
 
+def pid_of_job(toy: Toy, job: str) -> int:
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (directory / "cmdline").read_bytes().split(b"\0")[:-1]
+            if words[-2:] == [b"toy_scheduler.job", job.encode()] and str(toy.root) in os.fsdecode(
+                (directory / "environ").read_bytes()
+            ):
+                return int(directory.name)
+        except OSError:
+            continue  # it has ended, or is another user's
+    raise AssertionError("job %s has no process" % job)
+
+
 @pytest.mark.exhaustive
 def test_a_job_whose_process_was_killed_has_ended(toy: Toy) -> None:
     job = toy.submit(toy.hold)
     toy.wait_for(job, "R")
-    processes = subprocess.run(["pgrep", "-f", "toy_scheduler.job %s$" % job], capture_output=True, text=True).stdout
-    ours = [pid for pid in processes.split() if str(toy.root) in Path("/proc/%s/environ" % pid).read_text()]
-    os.kill(int(ours[0]), signal.SIGKILL)
+    os.kill(pid_of_job(toy, job), signal.SIGKILL)
     assert toy.wait_for(job, "E")["why"] == "its process was killed"
     toy.go()
 
