@@ -52,7 +52,8 @@ class Results(NamedTuple):
 def read_results(paths: Iterable[str]) -> Results:
     """What several runs of pytest have written; a file that is missing holds nothing.
 
-    A file of tests that cannot be imported is an error of each run, and counted once.
+    A file of tests that cannot be imported is an error of each run, and counted once. A last line without its end is
+    still being written, or the disk was full, and does not count.
     """
     outcomes: list[Outcome] = []
     selected = 0
@@ -60,7 +61,7 @@ def read_results(paths: Iterable[str]) -> Results:
         if not os.path.exists(path):
             continue
         with open(path, encoding="utf-8") as file:
-            for line in map(json.loads, file):
+            for line in (json.loads(text) for text in file if text.endswith("\n")):
                 if "selected" in line:
                     selected += line["selected"]
                 elif line["outcome"] != "error" or Outcome(**line) not in outcomes:

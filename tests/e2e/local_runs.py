@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from worldsize.agent.local.conductor import fork_conductor, spawn_conductor
@@ -144,7 +145,8 @@ class LocalRun:
         """Whatever a failed test left."""
         for pid in [self.conductor, *self.left()]:
             if pid != os.getpid() and processes.start_time(pid) is not None:
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has ended since
+                    os.kill(pid, signal.SIGKILL)
 
 
 class SpawnedRun(LocalRun):

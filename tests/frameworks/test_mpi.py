@@ -109,8 +109,8 @@ def system_mpi() -> dict[str, str]:
 def test_virtual_nodes_share_memory_with_the_systems_mpi(cli: Cli, system_mpi: dict[str, str]) -> None:
     cli.write("world.py", WORLD)
     assert run(cli, PYTHON + " world.py pass", "3x2", environment_variables=system_mpi) == 0
-    for rank, log in enumerate(logs(cli, 6)):
-        assert re.fullmatch(r"15 Open MPI v4\.\S+ %d\n" % (rank % 2), log), log
+    for rank, log in enumerate(logs(cli, 6)):  # Open MPI 5 may warn about the interfaces of this host before
+        assert re.search(r"^15 Open MPI v[45]\.\S+ %d\n\Z" % (rank % 2), log, re.MULTILINE), log
 
 
 @with_mpirun

@@ -167,7 +167,9 @@ def facts(name, files):
 
 def main():
     for name in STANDARD:
-        importlib.import_module(name)
+        module = importlib.import_module(name)
+        for each in getattr(module, "__all__", ()):
+            getattr(module, each)  # typing of Python 3.13 makes some of its names when they are asked for
     random.seed = recording(random.seed)
     files = checks.open_files()
     print(json.dumps({name: facts(name, files) for name in sys.argv[1:]}), file=sys.__stdout__)

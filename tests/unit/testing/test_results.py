@@ -82,3 +82,9 @@ def test_what_pytest_wrote_is_read_and_a_missing_file_is_empty(tmp_path: Path) -
     (tmp_path / "1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = read_results([str(tmp_path / "1.jsonl"), str(tmp_path / "2.jsonl")])
     assert ([each.outcome for each in found.outcomes], found.selected, found.left_out) == (["passed", "failed"], 3, 1)
+
+
+def test_a_line_that_is_still_being_written_does_not_count(tmp_path: Path) -> None:
+    whole = json.dumps(outcome("a")._asdict()) + "\n"
+    (tmp_path / "1.jsonl").write_text(whole + json.dumps(outcome("b")._asdict())[:20])
+    assert [each.id for each in read_results([str(tmp_path / "1.jsonl")]).outcomes] == [outcome("a").id]

@@ -81,7 +81,7 @@ def _task_failure_cause(task: Properties, share: str) -> Failure:
         return Failure(Reason.NODE_FAILURE, f"HPC Pack: node {node} was lost: {message}")
     if _TOO_LONG.search(message):
         return Failure(Reason.TIME_LIMIT, f"HPC Pack: {message}", code=124)
-    ours = [line.partition(_AGENT_PREFIX)[2] for line in output.splitlines() if _AGENT_PREFIX in line]
+    ours = [line[len(_AGENT_PREFIX) :] for line in output.splitlines() if line.startswith(_AGENT_PREFIX)]
     if ours:
         return Failure(Reason.EXIT_CODE, f"node {node}: {ours[-1]}", code=code or 1)
     return _start_failure_cause(node, code, message, output, share)

@@ -108,6 +108,18 @@ FAILED = row(State="Failed", ErrorMessage="Task 14.2 failed, and so does the job
             1,
             ["node cn02 does not see the share at /app", "(FileNotFoundError: [Errno 2] No such file"],
         ),
+        (  # Python 3.13 shows the line of the program, too
+            {
+                "Output": 'Traceback (most recent call last):\n  File "<string>", line 1, in <module>\n'
+                '    import os,sys;f=os.open(sys.argv[1],0);f or sys.exit("worldsize agent: not your run")\n'
+                "                  ~~~~~~~^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+                "FileNotFoundError: [Errno 2] No such file or directory: '/app/runs/x'\n",
+                "ExitCode": 1,
+            },
+            "ENVIRONMENT",
+            1,
+            ["node cn02 does not see the share at /app", "(FileNotFoundError: [Errno 2] No such file"],
+        ),
         (
             {"Output": "worldsize agent: not your run\n", "ExitCode": 1},
             "EXIT_CODE",
