@@ -80,7 +80,8 @@ class FirstFailure:
     replaced by the failure of the peer itself. One that waited in a collective call until that timed out gives the
     others time to report the same, unless one of them fails in another way. One by TERM or INT may come from a
     scheduler's cancel, which signals all processes of a step in any order. While that is undecided, no other failure
-    ends the run either, since a rank may answer the same signal with any code.
+    ends the run either, since a rank may answer the same signal with any code. The same holds for every failure once a
+    cancel of the run was requested.
     """
 
     def __init__(self) -> None:
@@ -90,14 +91,16 @@ class FirstFailure:
         self._patience = SETTLE
         self._may_be_cancel = False
 
-    def consider(self, failures: Iterable[Failure], now: float) -> Failure | None:
-        """Add failures of ranks that have just become known, at the time `now`. Return the failure for which the run is
-        ended; None if there are none, and while the decision must wait until `decide_at`."""
+    def consider(self, failures: Iterable[Failure], now: float, cancel_requested: bool = False) -> Failure | None:
+        """Add failures of ranks that have just become known, at the time `now`. `cancel_requested` states whether the
+        run's cancellation was requested by then. Return the failure for which the run is ended; None if there are none,
+        and while the decision must wait until `decide_at`."""
         found = list(failures)
         if not found:
             return None
         first = min(found if self._suspect is None else [self._suspect, *found], key=precedence)
-        self._may_be_cancel = self._may_be_cancel or any(each.code in _STOP_CODES for each in found)
+        signalled = any(each.code in _STOP_CODES for each in found)
+        self._may_be_cancel = self._may_be_cancel or cancel_requested or signalled
         others_may_tell = has_timed_out(first) and all(may_follow(each) or has_timed_out(each) for each in found)
         if not self._may_be_cancel and not may_follow(first) and not others_may_tell:
             return first

@@ -33,6 +33,7 @@ class NodeRecorder:
         self.listener: Callable[[str, Mapping[str, Any]], None] | None = None
         self._file = -1
         self._root = paths.root
+        self._cancel = paths.cancel
         self._record = paths.exit_record(node_rank)
         self._spare = self._record + ".spare"
         self._guard(lambda: self._open_events(paths.events(node_rank)))
@@ -61,6 +62,10 @@ class NodeRecorder:
         """Return whether the run directory was removed and another directory has its name. Ranks that start from now on
         would load the files of that directory."""
         return self.is_deleted() and os.path.lexists(self._root)
+
+    def is_cancel_requested(self) -> bool:
+        """Return whether the run's cancellation was requested, of which this node may not have been told yet."""
+        return os.path.exists(self._cancel)
 
     def _open_events(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -96,7 +96,8 @@ class RunEnd:
         if self.verdict is not None:
             self.decide_failure(first_failure(failures), now)
         else:
-            self.decide_failure(self._first_failure.consider(failures, now), now)
+            cancel = bool(failures) and self._recorder.is_cancel_requested()
+            self.decide_failure(self._first_failure.consider(failures, now, cancel), now)
 
     def _decide_overdue_failure(self, now: float) -> None:
         self.decide_failure(self._first_failure.overdue(now), now)

@@ -44,6 +44,9 @@ class Records:
     def is_replaced(self) -> bool:
         return False
 
+    def is_cancel_requested(self) -> bool:
+        return False
+
 
 class Beating:
     """A node whose heart beats from 0.0 s on."""

@@ -95,6 +95,7 @@ class Records:
     def __init__(self) -> None:
         self.stopping: list[Any] = []
         self.replaced = False
+        self.cancel_requested = False
 
     def write_event(self, kind: str, **fields: Any) -> None:
         assert kind == "stopping"
@@ -102,6 +103,9 @@ class Records:
 
     def is_replaced(self) -> bool:
         return self.replaced
+
+    def is_cancel_requested(self) -> bool:
+        return self.cancel_requested
 
 
 class Node:
@@ -295,6 +299,26 @@ def test_nor_is_what_another_rank_answers_to_the_same_signal(answer: Failure) ->
     assert node.why is None
     node.end.decide(CANCEL, node.now)
     assert node.why == "cancel"
+
+
+def test_once_a_cancel_was_requested_any_answer_to_its_signal_waits_for_it() -> None:
+    """The signal may reach a rank, which answers with a code of its own, before it reaches the agent."""
+    node = Node(0.0, 0.0)
+    node.records.cancel_requested = True
+    node.fails(failure(1))
+    assert node.why is None
+    node.runs(SETTLE / 2)
+    node.end.decide(CANCEL, node.now)
+    node.runs(60)
+    assert (node.why, node.code, node.records.stopping) == ("cancel", 143, ["cancel"])
+
+
+def test_a_requested_cancel_that_does_not_come_leaves_the_failure() -> None:
+    node = Node(0.0, 0.0)
+    node.records.cancel_requested = True
+    node.fails(failure(1))
+    node.runs(SETTLE + 0.01)
+    assert (node.why, node.code) == ("failure", 1)
 
 
 @pytest.mark.parametrize("code", [143, 130])
