@@ -124,6 +124,7 @@ def local_disk(cli: Cli) -> str:
 
 
 def left(disk: str) -> list[str]:
+    """The files on a node's disk. Its agent removes a run's after it has recorded the end."""
     return [os.path.join(folder, name) for folder, _, names in os.walk(disk) for name in names]
 
 
@@ -145,7 +146,7 @@ def test_download_copies_to_the_nodes_disk_and_clears_up(cli: Cli, site: Site) -
     expected = ["a0123456789", "%s/inputs/folder/set %s" % (place, place)]
     assert [line.split(": ")[1] for line in result.lines if line.startswith("1:3")] == expected
     assert len(result.lines) == 8
-    assert left(disk) == []
+    wait_for(lambda: left(disk) == [])
     preview = cli.ok("run", "job.yml", "--dry-run").out
     assert "<local>/inputs/folder/set" in preview and "@" not in preview.partition("# the job's")[2]
 
@@ -156,7 +157,7 @@ def test_runs_of_an_array_copy_their_own(cli: Cli) -> None:
     job(cli, "cat ${{inputs.data}}/a.txt; echo ${{inputs.lr}}", data={"path": "set", "mode": "download"}, lr=1)
     result = cli("run", "job.yml", "--matrix", "lr=1,2", "--at-once", "2")
     assert result.code == 0 and sorted(texts(cli)) == ["a1", "a2"]
-    assert left(disk) == []
+    wait_for(lambda: left(disk) == [])
 
 
 def test_a_node_that_cannot_copy_fails_the_run_and_says_why(cli: Cli) -> None:
@@ -197,7 +198,7 @@ def test_a_copy_of_what_is_no_file_is_refused(cli: Cli) -> None:
     failed = cli("run", "-q", "job.yml")
     assert failed.code == 1 and "input data could not be prepared" in failed.err
     assert "it is not a regular file" in failed.err
-    assert left(disk) == []
+    wait_for(lambda: left(disk) == [])
 
 
 def test_ro_mount_cannot_be_written_to(cli: Cli) -> None:

@@ -349,8 +349,11 @@ def test_an_agent_that_the_others_gave_up_was_not_cancelled_when_it_is_ended_for
 
 def test_an_agent_that_is_killed_while_a_failure_ends_the_run_leaves_that_failure(agents):
     run = agents(
-        "trap : TERM; echo 0 started; [ $RANK = 1 ] && exit 3; while :; do sleep 1; done", nodes=1, ranks=2, grace=60.0
-    )
+        "trap : TERM; up=$WORLDSIZE_RUN_DIR/outputs/up; echo 0 started; "
+        "[ $RANK = 0 ] && touch $up; until [ -e $up ]; do sleep 0.1; done; "
+        "[ $RANK = 1 ] && exit 3; while :; do sleep 1; done",
+        nodes=1, ranks=2, grace=60.0,
+    )  # fmt: skip
     started = run.start("--node-rank", "0")
     agent = family(run)[0]
     until(lambda: "stopping" in open(run.paths.events(0)).read())
