@@ -64,7 +64,7 @@ class NodeRecorder:
         return self.is_deleted() and os.path.lexists(self._root)
 
     def is_cancel_requested(self) -> bool:
-        """Return whether the run's cancellation was requested, of which this node may not have been told yet."""
+        """Return whether the run's cancellation was requested. The node may not have received the signal yet."""
         return os.path.exists(self._cancel)
 
     def _open_events(self, path: str) -> None:
