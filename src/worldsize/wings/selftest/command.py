@@ -192,12 +192,13 @@ def _run(
 
 def _require_tests(run: Run, keyword: str) -> None:
     """Raise an error if the self-test has run no test: UsageError if no test matches `keyword`, ConfigError if pytest
-    could not even collect the tests."""
+    could not even collect the tests, or not in time."""
     if run.results:
         return
     if keyword and any(lane.process.returncode == 5 for lane in run.lanes):
         raise UsageError(f"no test has such a name: {keyword:.60}", "-k", "words of the names of tests")
-    raise ConfigError(f"pytest ran no test: {run.lanes[0].last_words()[:200]}")
+    why = "it had not found the tests in time" if run.late else run.lanes[0].last_words()[:200]
+    raise ConfigError(f"pytest ran no test: {why}")
 
 
 def _finish(options: argparse.Namespace, done: dict[str, Any]) -> int:

@@ -19,6 +19,8 @@ PLUGIN = "worldsize_conformance.session"
 ORDER_VARIABLE = "WORLDSIZE_SELFTEST"
 _POLL = 0.2
 _END_PATIENCE = 45.0
+_COLLECTION_PATIENCE = 120.0
+"""Seconds that pytest may take to find the tests, also if the order ends earlier: on a busy machine it is slow."""
 """Seconds that an interrupted lane has to clean up after its test."""
 
 News = Callable[[Mapping[str, Any]], None]
@@ -139,10 +141,12 @@ class Run:
 
     def follow(self) -> None:
         """Read the tests' events until all lanes have ended. After the order's `end_by`, interrupt the lanes that still
-        run."""
+        run, once the tests are known."""
+        find_by = time.monotonic() + _COLLECTION_PATIENCE
         while any(lane.process.poll() is None for lane in self.lanes):
             self._read()
-            if time.monotonic() > self.order.end_by:
+            now = time.monotonic()
+            if now > self.order.end_by and (self.results or now > find_by):
                 self.late = True
                 break
             time.sleep(_POLL)
