@@ -124,7 +124,7 @@ def local_disk(cli: Cli) -> str:
 
 
 def left(disk: str) -> list[str]:
-    """The files on a node's disk. Its agent removes a run's after it has recorded the end."""
+    """The files on a node's disk. The node's agent removes those of a run after it has recorded the run's end."""
     return [os.path.join(folder, name) for folder, _, names in os.walk(disk) for name in names]
 
 

@@ -66,12 +66,12 @@ class RunEnd:
 
     # the reason for the end
 
-    def decide(self, heard: Verdict, now: float, final: bool = False) -> None:
-        """Adopt the new verdict `heard` on the run if it is stronger than the present one, or if it is `final`, the
-        head's verdict. Send a changed verdict to the other nodes, unless it is final. The first verdict begins the end
-        of this node's ranks."""
+    def decide(self, proposed: Verdict, now: float, final: bool = False) -> None:
+        """Replace the present verdict on the run by `proposed` if that is stronger, or if it is `final`, the head's
+        verdict. Send a changed verdict to the other nodes, unless it is final. The first verdict begins the end of this
+        node's ranks."""
         before = self.verdict
-        self.verdict = heard if final else stronger_verdict(before, heard)
+        self.verdict = proposed if final else stronger_verdict(before, proposed)
         if self.verdict == before:
             return
         if not final:

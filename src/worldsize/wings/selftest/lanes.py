@@ -19,9 +19,9 @@ PLUGIN = "worldsize_conformance.session"
 ORDER_VARIABLE = "WORLDSIZE_SELFTEST"
 _POLL = 0.2
 _END_PATIENCE = 45.0
+"""Seconds that an interrupted lane has to clean up after its test."""
 _COLLECTION_PATIENCE = 120.0
 """Seconds that pytest may take to find the tests, also if the order ends earlier: on a busy machine it is slow."""
-"""Seconds that an interrupted lane has to clean up after its test."""
 
 News = Callable[[Mapping[str, Any]], None]
 
@@ -33,7 +33,7 @@ class Order(NamedTuple):
     target    the fields of the suite's `Target`
     lanes     the number of lanes that run in parallel
     begin_by  no test is begun after this time, by time.monotonic()
-    end_by    tests that still run at this time are interrupted
+    end_by    tests that still run at this time are interrupted; pytest is not, while it finds the tests
     keyword   pytest's -k; "" for all tests
     """
 
